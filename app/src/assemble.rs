@@ -1,0 +1,90 @@
+//! From the configuration to what the broker is started with.
+
+use std::net::{SocketAddr, ToSocketAddrs};
+
+use sangam_model::{Filter, Topic};
+use sangam_node::{BrokerConfig, LegReceive, LegSend, LegSpec, Queuing, RtcpPort};
+
+use crate::config::{self, Config, HostPort, Leg, Rtcp};
+use crate::exit::{Exit, Failure};
+use crate::identity::Identity;
+
+/// The broker's part of a checked configuration.
+///
+/// # Errors
+/// A neighbour's name is unknown, or the system gives no randomness.
+pub(crate) fn broker(config: &Config, identity: &Identity) -> Result<BrokerConfig, Failure> {
+    let mut secret = [0; 16];
+    aws_lc_rs::rand::fill(&mut secret)
+        .map_err(|_| Failure::new(Exit::Failure, "the system gives no random numbers"))?;
+    let links: Result<_, _> = config.neighbours.iter().map(|one| resolve(&one.address)).collect();
+    let legs: Result<_, _> = config.legs.iter().map(leg).collect();
+    let wrong = |message: String| Failure::new(Exit::Configuration, message);
+    let fallback = BrokerConfig::default();
+    Ok(BrokerConfig {
+        id: identity.id,
+        incarnation: identity.incarnation,
+        secret,
+        udp: config.listen.udp.clone(),
+        tcp: config.listen.tcp.clone(),
+        links: links?,
+        accept_links: config.links.accept.iter().map(|network| network.0).collect(),
+        legs: legs.map_err(wrong)?,
+        shards: match config.broker.shards {
+            0 => fallback.shards,
+            shards => shards.into(),
+        },
+        queuing: match config.broker.queuing {
+            config::Queuing::Double => Queuing::Double,
+            config::Queuing::Single => Queuing::Single,
+        },
+        pool_small: config.broker.pool_small,
+        pool_large: config.broker.pool_large,
+        socket_buffer: config.listen.socket_buffer,
+        clients_max: config.limits.clients,
+        publisher_packets_per_s: config.limits.publisher_packets_per_s,
+        keepalive_ms: config.broker.keepalive_ms,
+        datagram_max: config.listen.datagram_max,
+    })
+}
+
+/// A checked leg in the broker's words.
+///
+/// # Errors
+/// What [`config::check_leg`] would have said.
+pub(crate) fn leg(leg: &Leg) -> Result<LegSpec, String> {
+    let receive = match (leg.receive, &leg.media) {
+        (Some(listen), Some(media)) => {
+            let topic = Topic::new(&leg.topic).map_err(|error| error.to_string())?;
+            Some(LegReceive { listen, topic, media: media.info()? })
+        }
+        (Some(_), None) => return Err("say by `media` what `receive` takes".to_owned()),
+        (None, _) => None,
+    };
+    let send = match leg.send {
+        Some(to) => {
+            let filter = Filter::new(&leg.topic).map_err(|error| error.to_string())?;
+            Some(LegSend { to, filter })
+        }
+        None => None,
+    };
+    let rtcp = match leg.rtcp {
+        Rtcp::Mux => RtcpPort::Mux,
+        Rtcp::NextPort => RtcpPort::Next,
+    };
+    Ok(LegSpec { name: leg.name.clone(), receive, send, rtcp })
+}
+
+/// The first address of a name.
+///
+/// # Errors
+/// The name is unknown.
+pub(crate) fn resolve(address: &HostPort) -> Result<SocketAddr, Failure> {
+    let unknown = |why: String| {
+        Failure::new(Exit::Unreachable, format!("{address}: {why}"))
+            .hint("check the name, or give an address such as 192.0.2.1:4600")
+    };
+    let found = (address.host.as_str(), address.port).to_socket_addrs();
+    let mut found = found.map_err(|error| unknown(error.to_string()))?;
+    found.next().ok_or_else(|| unknown("has no address".to_owned()))
+}

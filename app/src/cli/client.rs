@@ -1,0 +1,99 @@
+//! Options of the commands that are clients of a broker.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::Args;
+use sangam_model::{Filter, Topic};
+
+use crate::config::{HostPort, MediaSpec};
+
+const LOCAL: &str = "127.0.0.1:4600";
+
+/// How a client reaches its broker.
+#[derive(Args, Debug)]
+pub(crate) struct Peer {
+    /// Use TCP instead of UDP
+    #[arg(long)]
+    pub(crate) tcp: bool,
+    /// How long to try to reach the broker, in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 5)]
+    pub(crate) connect_timeout: u64,
+}
+
+/// Options of `sangam publish`.
+#[derive(Args, Debug)]
+#[command(group = clap::ArgGroup::new("source").required(true).args(["rtp", "file"]))]
+pub(crate) struct PublishArgs {
+    /// Broker to publish through
+    #[arg(long, value_name = "HOST:PORT", default_value = LOCAL)]
+    pub(crate) to: HostPort,
+    #[command(flatten)]
+    pub(crate) peer: Peer,
+    /// Topic; a file's streams become TOPIC/audio and TOPIC/video
+    #[arg(long, value_parser = Topic::new)]
+    pub(crate) topic: Topic,
+    /// Take raw RTP on this address (RTCP on the same port or the next)
+    #[arg(long, value_name = "ADDR:PORT", requires = "media")]
+    pub(crate) rtp: Option<SocketAddr>,
+    /// What comes in there: opus, h264, vp8, ... or in SDP's words: "96 H264/90000 fmtp"
+    #[arg(long, value_name = "MEDIA", requires = "rtp")]
+    pub(crate) media: Option<MediaSpec>,
+    /// Play this file in real time (through FFmpeg, as H.264 and Opus)
+    #[arg(long, value_name = "CLIP")]
+    pub(crate) file: Option<PathBuf>,
+    /// Send the file's streams as they are, without encoding
+    #[arg(long, requires = "file")]
+    pub(crate) copy: bool,
+    /// Begin again at the end of the file
+    #[arg(long = "loop", requires = "file")]
+    pub(crate) repeat: bool,
+    /// Stop after so many seconds
+    #[arg(long, value_name = "N")]
+    pub(crate) seconds: Option<u64>,
+}
+
+/// Options of `sangam play`.
+#[derive(Args, Debug)]
+pub(crate) struct PlayArgs {
+    /// Broker to receive from
+    #[arg(long, value_name = "HOST:PORT", default_value = LOCAL)]
+    pub(crate) from: HostPort,
+    #[command(flatten)]
+    pub(crate) peer: Peer,
+    /// Topic or filter, such as 'demo/#'; may be repeated
+    #[arg(long, value_name = "FILTER", value_parser = Filter::new, required = true)]
+    pub(crate) topic: Vec<Filter>,
+    /// Send RTP to this address: the first stream to PORT, the next to PORT+2, and so on
+    #[arg(long, value_name = "ADDR:PORT")]
+    pub(crate) rtp: Option<SocketAddr>,
+    /// Write an SDP file that players can open
+    #[arg(long, value_name = "FILE")]
+    pub(crate) sdp: Option<PathBuf>,
+    /// Record to a file that players can open (through FFmpeg), such as live.mkv
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: Option<PathBuf>,
+    /// Stop after so many seconds
+    #[arg(long, value_name = "N")]
+    pub(crate) seconds: Option<u64>,
+    /// End with exit code 10 if more than so many percent of the packets are lost
+    #[arg(long, value_name = "PERCENT")]
+    pub(crate) max_loss: Option<f64>,
+    /// End with exit code 10 if the 99th percentile of the latency exceeds so many milliseconds
+    #[arg(long, value_name = "MS")]
+    pub(crate) max_latency: Option<f64>,
+}
+
+/// Options of `sangam demo`.
+#[derive(Args, Debug)]
+pub(crate) struct DemoArgs {
+    /// How long to run
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    pub(crate) seconds: u64,
+    /// Folder for the clip, the SDP and the recording
+    #[arg(long, value_name = "DIR", default_value = "out")]
+    pub(crate) out: PathBuf,
+    /// Clip to show instead of the generated one
+    #[arg(long, value_name = "CLIP")]
+    pub(crate) clip: Option<PathBuf>,
+}

@@ -1,0 +1,49 @@
+//! What each command does.
+
+mod about;
+mod bench;
+mod config;
+mod demo;
+mod doctor;
+mod peer;
+mod play;
+mod publish;
+mod serve;
+
+use clap::CommandFactory;
+
+use crate::cli::{Cli, Command, LogFormat};
+use crate::exit::Failure;
+use crate::{exit, logs};
+
+/// Does what the command line asks for.
+///
+/// # Errors
+/// What went wrong, with the exit code.
+pub(crate) fn run(cli: Cli) -> Result<(), Failure> {
+    start_logs(&cli)?;
+    let json = cli.common.json;
+    match cli.command {
+        Command::Serve(args) => serve::run(&args, json),
+        Command::Publish(args) => publish::run(&args, json),
+        Command::Play(args) => play::run(&args, json),
+        Command::Demo(args) => demo::run(&args, json),
+        Command::Bench { args } => Err(bench::run(&args, json)),
+        Command::Doctor(file) => doctor::run(&file, json),
+        Command::Config(command) => config::run(&command, json),
+        Command::Completions { shell } => about::completions(shell, json),
+        Command::Man { out } => about::man(Cli::command(), out.as_deref(), json),
+    }
+}
+
+/// Brokers log what they do; the other commands only what is wrong, as their output is the table.
+fn start_logs(cli: &Cli) -> Result<(), Failure> {
+    let (level, dev) = match &cli.command {
+        Command::Serve(args) => ("info", args.dev),
+        _ => ("warn", false),
+    };
+    let level = cli.common.log.as_deref().unwrap_or(level);
+    let format = cli.common.log_format.or(dev.then_some(LogFormat::Text));
+    let wrong = |message: String| Failure::new(exit::Exit::Usage, message);
+    logs::start(format, level).map_err(wrong)
+}

@@ -1,0 +1,143 @@
+//! `sangam serve`: one broker and its HTTP side, until somebody ends it.
+
+use std::io::Read;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::thread;
+use std::time::Instant;
+
+use sangam_node::{Broker, StartError};
+use serde_json::json;
+use tokio::net::TcpListener;
+use tokio::runtime::Builder;
+use tokio::sync::Notify;
+
+use super::config;
+use crate::cli::ServeArgs;
+use crate::config::{Config, ConfigError, Neighbour, Problem, check};
+use crate::exit::{Exit, Failure, io};
+use crate::identity::Identity;
+use crate::{assemble, http, output, stop};
+
+/// Runs a broker.
+pub(super) fn run(args: &ServeArgs, json: bool) -> Result<(), Failure> {
+    let config = configuration(args)?;
+    let identity = identity(&config)?;
+    let broker = Broker::start(assemble::broker(&config, &identity)?).map_err(not_started)?;
+    let runtime = Builder::new_current_thread().enable_io().build();
+    let runtime = runtime.map_err(io("cannot start the HTTP side"))?;
+    let done = runtime.block_on(serve(args, config, broker, json));
+    // The folder stays locked until the broker is gone.
+    drop(identity);
+    done
+}
+
+async fn serve(
+    args: &ServeArgs,
+    config: Config,
+    broker: Broker,
+    json: bool,
+) -> Result<(), Failure> {
+    let listener = listen(config.listen.http).await?;
+    let address = listener.local_addr().map_err(io("HTTP"))?;
+    let state = Arc::new(http::State {
+        broker: Arc::new(broker),
+        name: config.broker.name,
+        api: config.api,
+        address,
+        neighbours: config.neighbours.len(),
+        started: Instant::now(),
+    });
+    let closed = Arc::new(Notify::new());
+    if args.until_stdin_closes {
+        notice_closed_stdin(Arc::clone(&closed));
+    }
+    ready(&state, json);
+    let stop = async move {
+        let closed = std::pin::pin!(closed.notified());
+        let signalled = std::pin::pin!(stop::signalled());
+        stop::either(closed, signalled).await;
+        tracing::info!("stopping");
+    };
+    http::serve(listener, state, stop).await.map_err(io("HTTP"))
+}
+
+async fn listen(address: SocketAddr) -> Result<TcpListener, Failure> {
+    TcpListener::bind(address).await.map_err(|error| {
+        Failure::new(Exit::Configuration, format!("HTTP cannot listen on {address}: {error}"))
+            .hint("stop the program that holds the port, or choose another by --http")
+    })
+}
+
+/// File, variables and options together.
+fn configuration(args: &ServeArgs) -> Result<Config, Failure> {
+    let base = if args.dev { Config::dev() } else { Config::default() };
+    let mut config = config::read(&args.file, &base)?;
+    if !args.listen.is_empty() {
+        config.listen.udp.clone_from(&args.listen);
+        config.listen.tcp.clone_from(&args.listen);
+    }
+    if let Some(http) = args.http {
+        config.listen.http = http;
+    }
+    if let Some(name) = &args.name {
+        config.broker.name.clone_from(name);
+    }
+    if let Some(folder) = &args.data_dir {
+        config.broker.data_dir = Some(folder.clone());
+    }
+    if let Some(shards) = args.shards {
+        config.broker.shards = shards;
+    }
+    config.neighbours.extend(args.link.iter().map(|address| Neighbour { address: address.clone() }));
+    config.legs.extend(args.leg.iter().map(|leg| leg.0.clone()));
+    let wrong = check(&config);
+    if wrong.is_empty() {
+        return Ok(config);
+    }
+    let problems = wrong.into_iter().map(|(place, message)| Problem { place, message });
+    Err(config::failure(&ConfigError(problems.collect())))
+}
+
+fn identity(config: &Config) -> Result<Identity, Failure> {
+    let identity = match &config.broker.data_dir {
+        Some(folder) => Identity::kept(folder),
+        None => Identity::ephemeral(),
+    };
+    let identity =
+        identity.map_err(|error| Failure::new(Exit::Configuration, error.to_string()))?;
+    if identity.ephemeral {
+        tracing::info!("no broker.data_dir: this broker has a new identity with every start");
+    }
+    Ok(identity)
+}
+
+fn not_started(error: StartError) -> Failure {
+    let exit = match error {
+        StartError::Io(_) => Exit::Failure,
+        _ => Exit::Configuration,
+    };
+    Failure::new(exit, error.to_string())
+}
+
+/// Tells people and programs where the broker is.
+fn ready(state: &http::State, as_json: bool) {
+    let (id, name) = (state.broker.id(), &state.name);
+    let addresses = state.broker.addresses();
+    tracing::info!(%id, name, udp = ?addresses.udp, tcp = ?addresses.tcp, http = %state.address, "ready");
+    if as_json {
+        output::json_line(&json!({
+            "event": "ready", "id": id.to_string(), "name": name, "udp": addresses.udp,
+            "tcp": addresses.tcp, "http": state.address,
+        }));
+    }
+}
+
+/// A thread, as reading standard input cannot be called off.
+fn notice_closed_stdin(closed: Arc<Notify>) {
+    thread::spawn(move || {
+        let mut sink = [0; 64];
+        while std::io::stdin().read(&mut sink).is_ok_and(|read| read > 0) {}
+        closed.notify_one();
+    });
+}

@@ -1,0 +1,181 @@
+//! What no type can say: values that must fit together.
+
+use std::collections::HashSet;
+
+use sangam_model::{Filter, Topic, limits};
+
+use super::{Config, Leg, Limits, Listen};
+
+/// Shards one broker may have; a subscription mask has one bit for each.
+const SHARDS_MAX: u16 = 64;
+/// Buffers below which a broker cannot hold one batch for each thread.
+const POOL_SMALL_MIN: usize = 1_024;
+/// Large buffers below which one reassembly per link would not fit.
+const POOL_LARGE_MIN: usize = 16;
+/// Kernel buffers of a socket: one batch of full datagrams at least, 1 GiB at most.
+const BUFFER_MIN: usize = 65_536;
+const BUFFER_MAX: usize = 1 << 30;
+/// Length of names in logs, metrics and URLs.
+const NAME_LEN_MAX: usize = 64;
+
+/// Everything that does not fit, as (path of the key, what to do).
+pub(crate) fn check(config: &Config) -> Vec<(String, String)> {
+    let mut wrong = Wrong(Vec::new());
+    broker(config, &mut wrong);
+    bounds(&config.limits, &mut wrong);
+    let mut names = HashSet::new();
+    for (i, one) in config.legs.iter().enumerate() {
+        leg(&format!("leg[{i}]"), one, &mut wrong);
+        if !names.insert(one.name.as_str()) {
+            wrong.add(
+                format!("leg[{i}].name"),
+                format!("two legs are named {:?}", one.name),
+            );
+        }
+    }
+    wrong.0
+}
+
+/// What is wrong with one leg, as one sentence per fault.
+pub(crate) fn check_leg(one: &Leg) -> Vec<String> {
+    let mut wrong = Wrong(Vec::new());
+    leg("", one, &mut wrong);
+    wrong.0.into_iter().map(|(_, message)| message).collect()
+}
+
+struct Wrong(Vec<(String, String)>);
+
+impl Wrong {
+    fn add(&mut self, path: impl Into<String>, message: impl Into<String>) {
+        self.0.push((path.into(), message.into()));
+    }
+}
+
+fn broker(config: &Config, wrong: &mut Wrong) {
+    let broker = &config.broker;
+    if !is_name(&broker.name) {
+        wrong.add("broker.name", name_rule(&broker.name));
+    }
+    if broker.shards > SHARDS_MAX {
+        wrong.add(
+            "broker.shards",
+            format!("at most {SHARDS_MAX} shards; 0 takes one per core"),
+        );
+    }
+    if broker.pool_small < POOL_SMALL_MIN {
+        wrong.add(
+            "broker.pool_small",
+            format!("at least {POOL_SMALL_MIN} buffers"),
+        );
+    }
+    if broker.pool_large < POOL_LARGE_MIN {
+        wrong.add(
+            "broker.pool_large",
+            format!("at least {POOL_LARGE_MIN} buffers"),
+        );
+    }
+    if !(1_000..=20_000).contains(&broker.keepalive_ms) {
+        wrong.add("broker.keepalive_ms", "between 1000 and 20000 milliseconds");
+    }
+    listen(&config.listen, wrong);
+    if config
+        .api
+        .token
+        .as_deref()
+        .is_some_and(|token| token.len() < 16)
+    {
+        wrong.add(
+            "api.token",
+            "a token has at least 16 characters; try `openssl rand -hex 16`",
+        );
+    }
+}
+
+fn listen(listen: &Listen, wrong: &mut Wrong) {
+    if listen.udp.is_empty() {
+        wrong.add("listen.udp", "at least one address, such as \"[::]:4600\"");
+    }
+    for (key, addresses) in [("udp", &listen.udp), ("tcp", &listen.tcp)] {
+        let v4 = addresses.iter().filter(|address| address.is_ipv4()).count();
+        if v4 > 1 || addresses.len() - v4 > 1 {
+            let rule = "one address each for IPv4 and IPv6 at most; 0.0.0.0 and [::] take all";
+            wrong.add(format!("listen.{key}"), rule);
+        }
+    }
+    if !(BUFFER_MIN..=BUFFER_MAX).contains(&listen.socket_buffer) {
+        let rule = format!("between {BUFFER_MIN} and {BUFFER_MAX} bytes");
+        wrong.add("listen.socket_buffer", rule);
+    }
+    if usize::from(listen.datagram_max) < limits::DATAGRAM_LEN_SAFE {
+        let rule = format!(
+            "at least {} bytes, which every path carries",
+            limits::DATAGRAM_LEN_SAFE
+        );
+        wrong.add("listen.datagram_max", rule);
+    }
+}
+
+fn bounds(given: &Limits, wrong: &mut Wrong) {
+    let all = [
+        ("clients", given.clients, limits::CLIENTS_PER_BROKER),
+        (
+            "publisher_packets_per_s",
+            given.publisher_packets_per_s as usize,
+            limits::PUBLISHER_PACKETS_PER_S as usize,
+        ),
+    ];
+    for (key, value, max) in all {
+        if value == 0 || value > max {
+            wrong.add(
+                format!("limits.{key}"),
+                format!("a limit lies between 1 and {max}"),
+            );
+        }
+    }
+}
+
+fn leg(path: &str, leg: &Leg, wrong: &mut Wrong) {
+    let at = |key: &str| format!("{path}.{key}");
+    if !is_name(&leg.name) {
+        wrong.add(at("name"), name_rule(&leg.name));
+    }
+    let topic = match leg.receive {
+        Some(_) => Topic::new(&leg.topic).map(|_| ()),
+        None => Filter::new(&leg.topic).map(|_| ()),
+    };
+    if let Err(error) = topic {
+        wrong.add(at("topic"), format!("{:?}: {error}", leg.topic));
+    }
+    if leg.receive.is_none() && leg.send.is_none() {
+        wrong.add(at("receive"), "a leg needs `receive`, `send` or both");
+    }
+    match &leg.media {
+        Some(media) => {
+            if let Err(error) = media.info() {
+                wrong.add(at("media"), error);
+            }
+        }
+        None if leg.receive.is_some() => {
+            wrong.add(
+                at("media"),
+                "say by `media` what `receive` takes, such as H264 at 90000",
+            );
+        }
+        None => {}
+    }
+    if leg
+        .send
+        .is_some_and(|send| send.port() == 0 || send.ip().is_unspecified())
+    {
+        wrong.add(at("send"), "say to which address and port RTP is sent");
+    }
+}
+
+fn is_name(name: &str) -> bool {
+    let good = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    !name.is_empty() && name.len() <= NAME_LEN_MAX && name.chars().all(good)
+}
+
+fn name_rule(name: &str) -> String {
+    format!("{name:?}: a name has 1 to {NAME_LEN_MAX} letters, digits, '-', '_' or '.'")
+}

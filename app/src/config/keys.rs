@@ -1,0 +1,140 @@
+//! Every key there is; from this table come the names of variables and the advice on typing
+//! mistakes.
+
+/// What a variable's text is read as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// As it stands.
+    Text,
+    /// A whole number.
+    Number,
+    /// Texts with commas between.
+    Texts,
+    /// Texts with commas between, each one table with this key.
+    Tables,
+    /// Not to be given by a variable.
+    File,
+}
+
+/// All keys with dots between; tables in arrays (`link`, `leg`) stand without an index.
+pub(super) const KEYS: [(&str, Kind); 30] = [
+    ("broker.name", Kind::Text),
+    ("broker.data_dir", Kind::Text),
+    ("broker.shards", Kind::Number),
+    ("broker.queuing", Kind::Text),
+    ("broker.pool_small", Kind::Number),
+    ("broker.pool_large", Kind::Number),
+    ("broker.keepalive_ms", Kind::Number),
+    ("listen.udp", Kind::Texts),
+    ("listen.tcp", Kind::Texts),
+    ("listen.http", Kind::Text),
+    ("listen.socket_buffer", Kind::Number),
+    ("listen.datagram_max", Kind::Number),
+    ("links.accept", Kind::Texts),
+    ("link.address", Kind::Tables),
+    ("leg.name", Kind::File),
+    ("leg.topic", Kind::File),
+    ("leg.receive", Kind::File),
+    ("leg.send", Kind::File),
+    ("leg.rtcp", Kind::File),
+    ("leg.media", Kind::File),
+    ("leg.media.encoding", Kind::File),
+    ("leg.media.payload_type", Kind::File),
+    ("leg.media.clock_rate", Kind::File),
+    ("leg.media.channels", Kind::File),
+    ("leg.media.fmtp", Kind::File),
+    ("leg.media.class", Kind::File),
+    ("api.token", Kind::Text),
+    ("api.legs_allow", Kind::Texts),
+    ("limits.clients", Kind::Number),
+    ("limits.publisher_packets_per_s", Kind::Number),
+];
+
+/// How the names of all variables begin.
+pub(super) const PREFIX: &str = "SANGAM_";
+
+/// Variables that mean something without being a key.
+const VARIABLES: [&str; 3] = ["SANGAM_CONFIG", "SANGAM_LOG", "SANGAM_LOG_FORMAT"];
+
+/// Whether `path` is a key, or holds keys.
+pub(super) fn is_known(path: &str) -> bool {
+    KEYS.iter().any(|(key, _)| {
+        key.strip_prefix(path)
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+    })
+}
+
+/// The nearest known key or section to an unknown `path`, if one is near.
+///
+/// First the siblings by their last word, then the same word in any section.
+pub(super) fn nearest(path: &str) -> Option<String> {
+    let (section, word) = path.rsplit_once('.').unwrap_or(("", path));
+    let siblings = children(section);
+    if let Some(near) = closest(word, siblings.iter().map(String::as_str)) {
+        return Some(near.to_owned());
+    }
+    let elsewhere = KEYS
+        .iter()
+        .find(|(key, _)| key.rsplit('.').next() == Some(word));
+    elsewhere.map(|(key, _)| (*key).to_owned())
+}
+
+/// The keys directly in a section; the sections themselves for "".
+pub(super) fn children(section: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    for (key, _) in KEYS {
+        let inner = if section.is_empty() {
+            Some(key)
+        } else {
+            key.strip_prefix(section)
+                .and_then(|rest| rest.strip_prefix('.'))
+        };
+        let child = inner
+            .and_then(|inner| inner.split('.').next())
+            .map(str::to_owned);
+        found.extend(child.filter(|child| !found.contains(child)));
+    }
+    found
+}
+
+/// The name of a key's variable: `broker.shards` is `SANGAM_BROKER_SHARDS`.
+pub(super) fn variable(key: &str) -> String {
+    format!("{PREFIX}{}", key.replace('.', "_").to_uppercase())
+}
+
+/// The key of a variable, if it has one.
+pub(super) fn of_variable(name: &str) -> Option<(&'static str, Kind)> {
+    let settable = KEYS.into_iter().filter(|(_, kind)| *kind != Kind::File);
+    settable.into_iter().find(|(key, _)| variable(key) == name)
+}
+
+/// Whether a variable is one of the command line's own.
+pub(super) fn is_option(name: &str) -> bool {
+    VARIABLES.contains(&name)
+}
+
+/// The nearest known variable to an unknown one, if one is near.
+pub(super) fn nearest_variable(name: &str) -> Option<String> {
+    let settable = KEYS.iter().filter(|(_, kind)| *kind != Kind::File);
+    let names: Vec<String> = settable
+        .map(|(key, _)| variable(key))
+        .chain(VARIABLES.map(str::to_owned))
+        .collect();
+    // The common prefix would make every name alike.
+    let word = name.trim_start_matches(PREFIX);
+    let near = closest(
+        word,
+        names.iter().map(|name| name.trim_start_matches(PREFIX)),
+    );
+    near.map(|near| format!("{PREFIX}{near}"))
+}
+
+/// The candidate that is most like `word`, if it is alike at all: 0.75 lets `shard`, `shrads`
+/// and `quueing` through and keeps `port` from becoming `name`.
+fn closest<'a>(word: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    candidates
+        .map(|candidate| (strsim::jaro_winkler(word, candidate), candidate))
+        .filter(|(likeness, _)| *likeness > 0.75)
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .map(|(_, candidate)| candidate)
+}

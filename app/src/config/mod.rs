@@ -1,0 +1,284 @@
+//! What a broker is told: a TOML file, `SANGAM_*` variables and options, in rising order.
+
+mod check;
+mod example;
+mod keys;
+mod load;
+mod media;
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use sangam_model::limits;
+use serde::{Deserialize, Serialize};
+
+use crate::network::Network;
+
+pub(crate) use check::{check, check_leg};
+pub(crate) use example::EXAMPLE;
+pub(crate) use load::{ConfigError, Problem, load};
+pub(crate) use media::{MediaClass, MediaSpec};
+
+/// The port of UDP and TCP unless told otherwise.
+pub(crate) const PORT: u16 = 4_600;
+
+/// The whole configuration. `sangam config example` explains every key.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct Config {
+    pub(crate) broker: Broker,
+    pub(crate) listen: Listen,
+    pub(crate) links: Links,
+    pub(crate) api: Api,
+    pub(crate) limits: Limits,
+    #[serde(rename = "link", skip_serializing_if = "Vec::is_empty")]
+    pub(crate) neighbours: Vec<Neighbour>,
+    #[serde(rename = "leg", skip_serializing_if = "Vec::is_empty")]
+    pub(crate) legs: Vec<Leg>,
+}
+
+/// The broker itself.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct Broker {
+    pub(crate) name: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) data_dir: Option<PathBuf>,
+    pub(crate) shards: u16,
+    pub(crate) queuing: Queuing,
+    pub(crate) pool_small: usize,
+    pub(crate) pool_large: usize,
+    pub(crate) keepalive_ms: u16,
+}
+
+/// How relay and delivery share the broker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Queuing {
+    /// Neighbours have their own thread; nothing local delays them.
+    Double,
+    /// The papers' baseline: one thread, first come first served.
+    Single,
+}
+
+/// Where the broker listens.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct Listen {
+    pub(crate) udp: Vec<SocketAddr>,
+    pub(crate) tcp: Vec<SocketAddr>,
+    pub(crate) http: SocketAddr,
+    pub(crate) socket_buffer: usize,
+    pub(crate) datagram_max: u16,
+}
+
+/// Who may dial as a neighbour.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct Links {
+    pub(crate) accept: Vec<Network>,
+}
+
+/// A neighbour broker that this one dials.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Neighbour {
+    pub(crate) address: HostPort,
+}
+
+/// A raw RTP endpoint.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Leg {
+    pub(crate) name: String,
+    pub(crate) topic: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) media: Option<MediaSpec>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) receive: Option<SocketAddr>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) send: Option<SocketAddr>,
+    pub(crate) rtcp: Rtcp,
+}
+
+/// Where a leg's RTCP goes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Rtcp {
+    /// One port above RTP (RFC 3550 section 11).
+    #[default]
+    NextPort,
+    /// The same port as RTP (RFC 5761).
+    Mux,
+}
+
+/// Who may use the HTTP API.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct Api {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) token: Option<String>,
+    pub(crate) legs_allow: Vec<Network>,
+}
+
+/// Bounds that may be lowered.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct Limits {
+    pub(crate) clients: usize,
+    pub(crate) publisher_packets_per_s: u32,
+}
+
+/// `host:port`, `192.0.2.1:4600` or `[2001:db8::1]:4600`; names are resolved when dialled.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub(crate) struct HostPort {
+    /// Name or address, without brackets.
+    pub(crate) host: String,
+    pub(crate) port: u16,
+}
+
+impl Config {
+    /// What `--dev` starts from: this machine only.
+    pub(crate) fn dev() -> Self {
+        let both = |port| {
+            vec![
+                local_v4(port),
+                SocketAddr::from(([0, 0, 0, 0, 0, 0, 0, 1], port)),
+            ]
+        };
+        Self {
+            broker: Broker {
+                name: "dev".to_owned(),
+                ..Broker::default()
+            },
+            listen: Listen {
+                udp: both(PORT),
+                tcp: both(PORT),
+                ..Listen::default()
+            },
+            ..Self::default()
+        }
+    }
+}
+
+impl Default for Broker {
+    fn default() -> Self {
+        Self {
+            name: "sangam".to_owned(),
+            data_dir: None,
+            shards: 0,
+            queuing: Queuing::Double,
+            pool_small: 32_768,
+            pool_large: 256,
+            keepalive_ms: 5_000,
+        }
+    }
+}
+
+impl Default for Listen {
+    fn default() -> Self {
+        let any = SocketAddr::from(([0u16; 8], PORT));
+        Self {
+            udp: vec![any],
+            tcp: vec![any],
+            http: local_v4(4_680),
+            socket_buffer: 4 << 20,
+            datagram_max: 1_472,
+        }
+    }
+}
+
+impl Default for Links {
+    fn default() -> Self {
+        Self { accept: loopback() }
+    }
+}
+
+impl Default for Api {
+    fn default() -> Self {
+        Self {
+            token: None,
+            legs_allow: loopback(),
+        }
+    }
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            clients: limits::CLIENTS_PER_BROKER,
+            publisher_packets_per_s: limits::PUBLISHER_PACKETS_PER_S,
+        }
+    }
+}
+
+fn local_v4(port: u16) -> SocketAddr {
+    SocketAddr::from(([127, 0, 0, 1], port))
+}
+
+fn loopback() -> Vec<Network> {
+    ["127.0.0.0/8", "::1"]
+        .iter()
+        .filter_map(|text| text.parse().ok())
+        .collect()
+}
+
+impl FromStr for HostPort {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || format!("{text:?}: write host:port, such as broker.example.org:4600");
+        let (host, port) = text.rsplit_once(':').ok_or_else(wrong)?;
+        let host = host
+            .strip_prefix('[')
+            .and_then(|host| host.strip_suffix(']'))
+            .unwrap_or(host);
+        let port = port.parse().map_err(|_| wrong())?;
+        let bare_v6 = host.contains(':') && !text.starts_with('[');
+        if host.is_empty() || bare_v6 || host.contains(char::is_whitespace) {
+            return Err(wrong());
+        }
+        Ok(Self {
+            host: host.to_owned(),
+            port,
+        })
+    }
+}
+
+impl TryFrom<String> for HostPort {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+impl From<HostPort> for String {
+    fn from(address: HostPort) -> Self {
+        address.to_string()
+    }
+}
+
+impl std::fmt::Display for HostPort {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { host, port } = self;
+        if host.contains(':') {
+            write!(f, "[{host}]:{port}")
+        } else {
+            write!(f, "{host}:{port}")
+        }
+    }
+}
+
+impl FromStr for Rtcp {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "mux" => Ok(Self::Mux),
+            "next-port" => Ok(Self::NextPort),
+            _ => Err(format!("rtcp={text:?}: write mux or next-port")),
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! A clip to show and to test with: moving pictures and music, really encoded.
+
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use super::Child;
+use crate::exit::{Failure, io};
+
+/// Part of the name, so that a clip made by other settings is not taken for this one.
+const NAME: &str = "clip-v1.mkv";
+const SECONDS: u32 = 30;
+
+/// Test pattern with running clock and counters: a viewer sees at once whether it moves.
+const VIDEO: &str = "testsrc2=size=640x360:rate=25";
+
+/// A melody over a chord, four notes each two seconds, as a formula of time.
+const AUDIO: &str = "aevalsrc=\
+    exprs='0.10*sin(2*PI*t*110)+0.07*sin(2*PI*t*164.81)\
+    +0.20*exp(-3*mod(t,0.5))*sin(2*PI*t*220*pow(2,mod(floor(t*2)*5,12)/12))\
+    |0.10*sin(2*PI*t*110)+0.07*sin(2*PI*t*138.59)\
+    +0.20*exp(-3*mod(t,0.5))*sin(2*PI*t*220*pow(2,mod(floor(t*2)*5,12)/12))'\
+    :sample_rate=48000:channel_layout=stereo";
+
+/// H.264 without B-frames, so that nothing waits for a later frame, and one key frame a second,
+/// so that whoever comes late or loses something waits no longer than that.
+const ENCODING: [&str; 22] = [
+    "-c:v", "libx264", "-preset", "veryfast", "-tune", "zerolatency", "-profile:v", "baseline",
+    "-pix_fmt", "yuv420p", "-g", "25", "-b:v", "800k", "-maxrate", "800k", "-bufsize", "400k",
+    "-c:a", "libopus", "-b:a", "96k",
+];
+
+/// The clip in `folder`, made if it is not there.
+///
+/// # Errors
+/// FFmpeg is missing or fails.
+pub(crate) fn clip(folder: &Path) -> Result<PathBuf, Failure> {
+    let path = folder.join(NAME);
+    if path.exists() {
+        return Ok(path);
+    }
+    std::fs::create_dir_all(folder).map_err(io(folder.display()))?;
+    let beside = folder.join(format!("new-{}-{NAME}", std::process::id()));
+    let seconds = SECONDS.to_string();
+    let mut args: Vec<String> = ["-y", "-nostdin", "-hide_banner", "-loglevel", "error"]
+        .into_iter()
+        .chain(["-f", "lavfi", "-i", VIDEO, "-f", "lavfi", "-i", AUDIO, "-t", &seconds])
+        .chain(ENCODING)
+        .map(str::to_owned)
+        .collect();
+    args.push(beside.display().to_string());
+    Child::start("ffmpeg", &args, Stdio::null())?.wait()?;
+    std::fs::rename(&beside, &path).map_err(io(path.display()))?;
+    Ok(path)
+}

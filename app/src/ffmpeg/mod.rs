@@ -1,0 +1,15 @@
+//! FFmpeg as a child process: it reads, encodes and records files; Sangam only moves packets.
+
+mod child;
+mod clip;
+mod ports;
+mod probe;
+mod record;
+mod source;
+
+pub(crate) use child::Child;
+pub(crate) use clip::clip;
+pub(crate) use ports::port_pair;
+pub(crate) use probe::{Codec, Probe, probe};
+pub(crate) use record::Recorder;
+pub(crate) use source::{FileSource, Output};

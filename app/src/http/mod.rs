@@ -1,0 +1,92 @@
+//! The HTTP side of a broker: health, metrics and API. Media never waits for it.
+
+mod access;
+mod answer;
+mod broker;
+mod health;
+mod legs;
+mod metrics;
+
+use std::future::Future;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Instant;
+
+use axum::Router;
+use axum::extract::DefaultBodyLimit;
+use axum::routing::get;
+use sangam_node::Broker;
+
+use crate::config::Api;
+use answer::Problem;
+
+/// Bytes of a request body; a leg with all its texts has less than 2,000.
+const BODY_LEN_MAX: usize = 16_384;
+
+/// What the handlers see.
+#[derive(Debug)]
+pub(crate) struct State {
+    /// The running broker.
+    pub(crate) broker: Arc<Broker>,
+    /// Its name.
+    pub(crate) name: String,
+    /// Who may do what.
+    pub(crate) api: Api,
+    /// Where HTTP listens in truth.
+    pub(crate) address: SocketAddr,
+    /// Neighbours by configuration.
+    pub(crate) neighbours: usize,
+    /// When the broker started.
+    pub(crate) started: Instant,
+}
+
+type Shared = axum::extract::State<Arc<State>>;
+
+/// Serves until `stop` is ready.
+///
+/// # Errors
+/// The listener fails.
+pub(crate) async fn serve(
+    listener: tokio::net::TcpListener,
+    state: Arc<State>,
+    stop: impl Future<Output = ()> + Send + 'static,
+) -> std::io::Result<()> {
+    let app = router(state).into_make_service_with_connect_info::<SocketAddr>();
+    axum::serve(listener, app).with_graceful_shutdown(stop).await
+}
+
+fn router(state: Arc<State>) -> Router {
+    Router::new()
+        .route("/healthz", get(health::alive))
+        .route("/readyz", get(health::ready))
+        .route("/metrics", get(metrics::all))
+        .route("/v1/broker", get(broker::facts))
+        .route("/v1/streams", get(broker::streams))
+        .route("/v1/legs", get(legs::list).post(legs::add))
+        .route("/v1/legs/{name}", get(legs::one).delete(legs::remove))
+        .fallback(nothing_here)
+        .method_not_allowed_fallback(not_so)
+        .layer(DefaultBodyLimit::max(BODY_LEN_MAX))
+        .with_state(state)
+}
+
+/// Asks the broker, whose answer may take a moment, without holding up other requests.
+async fn ask<T: Send + 'static>(
+    state: &Arc<State>,
+    question: impl FnOnce(&Broker) -> T + Send + 'static,
+) -> Result<T, Problem> {
+    let broker = Arc::clone(&state.broker);
+    let answer = tokio::task::spawn_blocking(move || question(&broker)).await;
+    answer.map_err(|_| Problem::internal("the broker did not answer"))
+}
+
+async fn nothing_here() -> Problem {
+    Problem::not_found("there is nothing here").hint(
+        "there are /healthz, /readyz, /metrics, /v1/broker, /v1/streams and /v1/legs",
+    )
+}
+
+async fn not_so() -> Problem {
+    Problem::method("this method is not for this path")
+        .hint("GET everywhere; POST /v1/legs adds a leg, DELETE /v1/legs/NAME ends one")
+}

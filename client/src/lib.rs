@@ -1,0 +1,64 @@
+//! Publish and subscribe, the same way in process and over a link.
+//!
+//! ```no_run
+//! use std::time::Duration;
+//! use sangam_client::{Client, ClientOptions, Outgoing, Received, Target};
+//! use sangam_model::{Filter, MediaInfo, Topic};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let target = Target::Udp("127.0.0.1:7400".parse()?);
+//! let mut client = Client::connect(target, ClientOptions::default())?;
+//! client.wait_up(Duration::from_secs(5))?;
+//!
+//! client.subscribe(&Filter::new("demo/#")?)?;
+//! let topic = Topic::new("demo/hello")?;
+//! let mut hello = client.publish(&topic, MediaInfo::data(), Duration::from_secs(5))?;
+//! hello.send(Outgoing::new(b"hello"))?;
+//! while let Some(received) = client.recv(Duration::from_secs(1)) {
+//!     if let Received::Event(packet) = received {
+//!         println!("{} bytes", packet.len());
+//!     }
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Two halves
+//! A [`Client`] receives and asks; each [`Publisher`] sends one stream and may live in another
+//! thread. Neither ever waits for the network, except where a method takes a timeout.
+//!
+//! # Three ways
+//! [`Target`] says how the broker is reached: by datagrams, by a byte stream, or through a door
+//! in the same process. Over a network one thread for each client (`driver/`) keeps the link; the
+//! client itself only knows the door between them.
+//!
+//! # When the link dies
+//! The driver dials again, with growing pauses, and restores every subscription and publication;
+//! [`Received::Down`] and [`Received::Up`] tell of it. A publisher goes on by itself under a new
+//! stream id; what it sends in between is dropped and counted. After `Up` the broker announces
+//! its streams anew: what it does not announce is gone.
+//!
+//! # When somebody is too slow
+//! Every queue is bounded. A client that does not read loses video first, by whole frames until
+//! the next key frame, then everything else but control messages; see [`Client::counters`].
+//!
+//! # Order
+//! An announcement comes before the events of its stream unless its datagram was lost on the
+//! way: an event of an unknown stream is no error, its announcement follows.
+
+mod client;
+mod counters;
+mod driver;
+mod error;
+mod options;
+mod publisher;
+mod received;
+mod shared;
+mod state;
+
+pub use client::Client;
+pub use counters::ClientCounters;
+pub use error::{ClientError, SendError};
+pub use options::{Buffers, ClientOptions, Target};
+pub use publisher::{Numbering, Outgoing, Publisher};
+pub use received::{Received, UpInfo};

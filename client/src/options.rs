@@ -1,0 +1,89 @@
+//! Where the broker is, and how much a client may hold.
+
+use core::fmt;
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::net::SocketAddr;
+
+use sangam_io::door::ClientDoor;
+use sangam_io::pool::Pool;
+use sangam_link::Backoff;
+
+/// How a broker is reached.
+#[derive(Debug)]
+pub enum Target {
+    /// By datagrams, at its public UDP port: for media.
+    Udp(SocketAddr),
+    /// By a byte stream: where datagrams do not pass.
+    Tcp(SocketAddr),
+    /// In the same process.
+    Door(ClientDoor),
+}
+
+/// Numbers of packet buffers, allocated when the client is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Buffers {
+    /// Buffers of 2,048 bytes, for ordinary packets.
+    pub small: usize,
+    /// Buffers of 16,384 bytes, for large events.
+    pub large: usize,
+}
+
+/// What a client is made with.
+#[derive(Clone, Debug)]
+pub struct ClientOptions {
+    /// Items that may wait between client and broker or driver, each way; at least 64. A network
+    /// client keeps a quarter of it free of video. A door was made with its own number.
+    pub queue: usize,
+    /// Buffers for what is received over a network. Packets the application keeps count, too:
+    /// have some more than `queue`.
+    pub receive_buffers: Buffers,
+    /// Buffers for what is published.
+    pub send_buffers: Buffers,
+    /// Pauses between attempts to connect.
+    pub backoff: Backoff,
+    /// Largest datagram to use, in bytes of UDP payload; `None`: as the path to the broker has it.
+    pub datagram_max: Option<u16>,
+    /// Bytes of the socket's receive buffer; 0: the system's default.
+    pub socket_buffer: usize,
+    /// Local address of the UDP socket; `None`: any.
+    pub local: Option<SocketAddr>,
+    /// Every so many events of a stream one carries a trace with the time it was published; 0:
+    /// none does.
+    pub trace_every: u32,
+    /// Nonces and the jitter of pauses follow from it: give every client another one.
+    pub seed: u64,
+}
+
+impl Buffers {
+    pub(crate) fn pool(self) -> Pool {
+        Pool::new(self.small, self.large)
+    }
+}
+
+impl Default for ClientOptions {
+    /// For one participant of a meeting: about 9 MiB, touched as needed; a trace on every 16th
+    /// event; a random seed.
+    fn default() -> Self {
+        Self {
+            queue: 1_024,
+            receive_buffers: Buffers { small: 2_048, large: 64 },
+            send_buffers: Buffers { small: 1_280, large: 64 },
+            backoff: Backoff::default(),
+            datagram_max: None,
+            socket_buffer: 1 << 20,
+            local: None,
+            trace_every: 16,
+            seed: RandomState::new().build_hasher().finish(),
+        }
+    }
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Udp(address) => write!(f, "udp {address}"),
+            Self::Tcp(address) => write!(f, "tcp {address}"),
+            Self::Door(_) => f.write_str("the broker in this process"),
+        }
+    }
+}

@@ -1,0 +1,322 @@
+//! What a client asked for: told to the broker when it is asked, and again after each
+//! reconnection.
+
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::Arc;
+
+use sangam_model::limits::{FILTERS_PER_CLIENT, STREAMS_PER_CLIENT};
+use sangam_model::{Filter, MediaInfo, StreamId, Topic};
+use sangam_wire::{Message, Refusal};
+
+use crate::{ClientError, Received, UpInfo};
+
+/// Requests, and how the link is. Under one lock with every message that follows from it, so
+/// that a restoration neither misses nor repeats a request.
+#[derive(Debug)]
+pub(crate) struct State {
+    link: Link,
+    /// What the system said about the last failed attempt.
+    cause: Option<String>,
+    next_request: u32,
+    subscriptions: Vec<Subscription>,
+    publications: Vec<Registered>,
+}
+
+/// How the link to the broker is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Link {
+    /// Not yet or not any more; attempts go on.
+    Down,
+    Up(UpInfo),
+    /// Refused. Attempts go on if the broker said when.
+    Refused(Refusal),
+    /// Gone for good.
+    Closed,
+}
+
+/// One stream of this client, shared with its publisher.
+#[derive(Debug)]
+pub(crate) struct Publication {
+    pub(crate) topic: Topic,
+    pub(crate) media: MediaInfo,
+    /// Whether `stream` is valid.
+    live: AtomicBool,
+    stream: AtomicU64,
+}
+
+/// How a publication fares.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Standing {
+    Waiting,
+    Live,
+    Refused(Refusal),
+}
+
+#[derive(Debug)]
+struct Subscription {
+    filter: Filter,
+    request: u32,
+}
+
+#[derive(Debug)]
+struct Registered {
+    publication: Arc<Publication>,
+    request: u32,
+    refused: Option<Refusal>,
+}
+
+impl Publication {
+    /// The present id, if the broker has given one on this link.
+    #[inline]
+    pub(crate) fn stream(&self) -> Option<StreamId> {
+        let live = self.live.load(Ordering::Acquire);
+        live.then(|| StreamId::from_bits(self.stream.load(Ordering::Relaxed)))
+    }
+
+    fn set(&self, stream: StreamId) {
+        self.stream.store(stream.bits(), Ordering::Relaxed);
+        self.live.store(true, Ordering::Release);
+    }
+
+    fn unset(&self) {
+        self.live.store(false, Ordering::Release);
+    }
+
+    fn request(&self, request: u32) -> Message {
+        Message::Publish { request, topic: self.topic.clone(), media: self.media.clone() }
+    }
+}
+
+impl State {
+    pub(crate) fn new(link: Link) -> Self {
+        Self {
+            link,
+            cause: None,
+            next_request: 1,
+            subscriptions: Vec::new(),
+            publications: Vec::new(),
+        }
+    }
+
+    pub(crate) fn link(&self) -> Link {
+        self.link
+    }
+
+    pub(crate) fn is_up(&self) -> bool {
+        matches!(self.link, Link::Up(_))
+    }
+
+    pub(crate) fn cause(&self) -> Option<String> {
+        self.cause.clone()
+    }
+
+    pub(crate) fn set_cause(&mut self, cause: String) {
+        self.cause = Some(cause);
+    }
+
+    /// Registers a subscription. The message to send; `None` if it is known already.
+    pub(crate) fn subscribe(&mut self, filter: &Filter) -> Result<Option<Message>, ClientError> {
+        if self.subscriptions.iter().any(|known| known.filter == *filter) {
+            return Ok(None);
+        }
+        if self.subscriptions.len() >= FILTERS_PER_CLIENT {
+            return Err(ClientError::Filters);
+        }
+        let request = self.request();
+        let filter = filter.clone();
+        self.subscriptions.push(Subscription { filter: filter.clone(), request });
+        Ok(Some(Message::Subscribe { request, filter }))
+    }
+
+    /// Forgets a subscription. The message to send; `None` if it is not known.
+    pub(crate) fn unsubscribe(&mut self, filter: &Filter) -> Option<Message> {
+        let index = self.subscriptions.iter().position(|known| known.filter == *filter)?;
+        let Subscription { filter, .. } = self.subscriptions.remove(index);
+        let request = self.request();
+        Some(Message::Unsubscribe { request, filter })
+    }
+
+    /// Registers a publication, and the message to send.
+    pub(crate) fn publish(
+        &mut self,
+        topic: &Topic,
+        media: MediaInfo,
+    ) -> Result<(Arc<Publication>, Message), ClientError> {
+        media.validate().map_err(ClientError::Media)?;
+        if self.publications.len() >= STREAMS_PER_CLIENT {
+            return Err(ClientError::Streams);
+        }
+        let request = self.request();
+        let publication = Arc::new(Publication {
+            topic: topic.clone(),
+            media,
+            live: AtomicBool::new(false),
+            stream: AtomicU64::new(0),
+        });
+        let message = publication.request(request);
+        let registered = Registered { publication: publication.clone(), request, refused: None };
+        self.publications.push(registered);
+        Ok((publication, message))
+    }
+
+    /// Forgets a publication. The message to send; `None` if the broker does not know it.
+    pub(crate) fn unpublish(&mut self, publication: &Arc<Publication>) -> Option<Message> {
+        self.publications.retain(|known| !Arc::ptr_eq(&known.publication, publication));
+        let stream = publication.stream()?;
+        publication.unset();
+        Some(Message::Unpublish { stream })
+    }
+
+    pub(crate) fn standing(&self, publication: &Arc<Publication>) -> Standing {
+        let mut all = self.publications.iter();
+        match all.find(|known| Arc::ptr_eq(&known.publication, publication)) {
+            Some(Registered { refused: Some(reason), .. }) => Standing::Refused(*reason),
+            _ if publication.stream().is_some() => Standing::Live,
+            _ => Standing::Waiting,
+        }
+    }
+
+    /// The link is up: what was asked for is asked again, under new numbers, so that no late
+    /// answer can be mistaken.
+    pub(crate) fn up(&mut self, info: UpInfo, mut send: impl FnMut(Message)) {
+        self.down(Link::Up(info));
+        self.cause = None;
+        for index in 0..self.subscriptions.len() {
+            let request = self.request();
+            let known = &mut self.subscriptions[index];
+            known.request = request;
+            send(Message::Subscribe { request, filter: known.filter.clone() });
+        }
+        for index in 0..self.publications.len() {
+            let request = self.request();
+            let known = &mut self.publications[index];
+            known.request = request;
+            known.refused = None;
+            send(known.publication.request(request));
+        }
+    }
+
+    /// The link is no more; `link` says how it is now.
+    pub(crate) fn down(&mut self, link: Link) {
+        self.link = link;
+        for known in &self.publications {
+            known.publication.unset();
+        }
+    }
+
+    /// Takes an answer of the broker. What it has to be told in return, if anything.
+    pub(crate) fn apply(&mut self, message: &Message) -> Option<Message> {
+        let publications = &mut self.publications;
+        let mut find = |request| publications.iter_mut().find(|known| known.request == request);
+        match *message {
+            Message::Published { request, stream } => match find(request) {
+                Some(known) => known.publication.set(stream),
+                // Given up while the broker answered.
+                None => return Some(Message::Unpublish { stream }),
+            },
+            Message::Refused { request, reason } => {
+                if let Some(known) = find(request) {
+                    known.refused = Some(reason);
+                }
+            }
+            _ => {}
+        }
+        None
+    }
+
+    /// What a message means to the application, if it is its concern.
+    pub(crate) fn read(&self, message: Message) -> Option<Received> {
+        let filter = |request| {
+            let mut all = self.subscriptions.iter();
+            all.find(|known| known.request == request).map(|known| known.filter.clone())
+        };
+        match message {
+            Message::Announce { stream, topic, media } => {
+                Some(Received::Announce { stream, topic, media })
+            }
+            Message::Retire { stream } => Some(Received::Retired(stream)),
+            Message::Accepted { request } => filter(request).map(Received::Subscribed),
+            Message::Refused { request, reason } => {
+                filter(request).map(|filter| Received::Refused { filter, reason })
+            }
+            _ => None,
+        }
+    }
+
+    fn request(&mut self) -> u32 {
+        let request = self.next_request;
+        self.next_request = request.wrapping_add(1);
+        request
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sangam_model::{BrokerId, Incarnation};
+
+    use super::*;
+
+    const INFO: UpInfo =
+        UpInfo { broker: None, clock_domain: 0, datagram_max: 1_472, keepalive: None };
+
+    fn stream(local: u32) -> StreamId {
+        StreamId::new(BrokerId(1), Incarnation(1), local)
+    }
+
+    fn published(state: &mut State) -> (Arc<Publication>, u32) {
+        let topic = Topic::new("a/b").unwrap();
+        let (publication, message) = state.publish(&topic, MediaInfo::data()).unwrap();
+        let Message::Publish { request, .. } = message else { panic!("{message:?}") };
+        (publication, request)
+    }
+
+    #[test]
+    fn a_reconnection_asks_again_under_new_numbers() {
+        let mut state = State::new(Link::Down);
+        let first = state.subscribe(&Filter::new("a/#").unwrap()).unwrap().unwrap();
+        let (publication, request) = published(&mut state);
+        state.apply(&Message::Published { request, stream: stream(1) });
+        assert_eq!(publication.stream(), Some(stream(1)));
+
+        let mut asked = Vec::new();
+        state.up(INFO, |message| asked.push(message));
+        assert_eq!(publication.stream(), None);
+        let [Message::Subscribe { request: again, .. }, Message::Publish { request: new, .. }] =
+            asked[..]
+        else {
+            panic!("{asked:?}");
+        };
+        assert!(!matches!(first, Message::Subscribe { request, .. } if request == again));
+        // The answer of the earlier link comes late.
+        let late = Message::Published { request, stream: stream(2) };
+        assert_eq!(state.apply(&late), Some(Message::Unpublish { stream: stream(2) }));
+        assert_eq!(publication.stream(), None);
+        state.apply(&Message::Published { request: new, stream: stream(3) });
+        assert_eq!(publication.stream(), Some(stream(3)));
+    }
+
+    #[test]
+    fn a_subscription_is_asked_for_once() {
+        let mut state = State::new(Link::Down);
+        let filter = Filter::new("a/+").unwrap();
+        assert!(state.subscribe(&filter).unwrap().is_some());
+        assert!(state.subscribe(&filter).unwrap().is_none());
+        assert!(state.unsubscribe(&filter).is_some());
+        assert!(state.unsubscribe(&filter).is_none());
+    }
+
+    #[test]
+    fn limits_are_told_before_the_broker_has_to() {
+        let mut state = State::new(Link::Up(INFO));
+        for number in 0..FILTERS_PER_CLIENT {
+            state.subscribe(&Filter::new(&format!("a/{number}")).unwrap()).unwrap();
+        }
+        let one_more = state.subscribe(&Filter::new("b").unwrap());
+        assert!(matches!(one_more, Err(ClientError::Filters)));
+        for _ in 0..STREAMS_PER_CLIENT {
+            published(&mut state);
+        }
+        let one_more = state.publish(&Topic::new("b").unwrap(), MediaInfo::data());
+        assert!(matches!(one_more, Err(ClientError::Streams)));
+    }
+}

@@ -1,0 +1,439 @@
+//! Streams: who publishes what, where it comes from and who was told.
+//!
+//! An announcement goes down the same links as the events, before them; where it stops, the
+//! events stop. So a snapshot sends a stream only to neighbours that know it.
+
+use core::fmt;
+use core::time::Duration;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use sangam_model::limits::{STREAMS_PER_BROKER, STREAMS_PER_CLIENT};
+use sangam_model::{BrokerId, Incarnation, MediaInfo, StreamId, Time, Topic};
+use sangam_wire::Message;
+
+use crate::outbox::{Outbox, Pace};
+use crate::{Change, FilterIndex, InterestTable, LinkId, LinkSet, Parent, Snapshot};
+
+mod remote;
+mod route;
+
+/// A stream whose link died waits so long for the neighbour's return.
+pub const ORPHAN_GRACE: Duration = Duration::from_secs(5);
+/// A stream is kept so long while nothing is known of the broker where it enters the network.
+pub const LOST_GRACE: Duration = crate::EXPIRY;
+/// Neighbours that announce one stream, of which one is its parent.
+pub const PARENTS_MAX: usize = 4;
+/// Half a control channel's queue at once; then, at ten announcements in a frame, a third of what
+/// 32 frames in a round trip of 100 ms carry.
+const PACE: Pace = Pace {
+    burst: 512,
+    every: Duration::from_millis(1),
+};
+
+/// The streams one broker knows.
+///
+/// Call [`Self::handle`] with what happens, [`Self::route`] once things are quiet, and
+/// [`Self::poll`] until `None`; if [`Self::take_dirty`] then, the snapshot must be built anew.
+#[derive(Debug)]
+pub struct StreamTable {
+    id: BrokerId,
+    incarnation: Incarnation,
+    now: Time,
+    streams: BTreeMap<StreamId, Stream>,
+    topics: BTreeMap<Topic, BTreeSet<StreamId>>,
+    owners: BTreeMap<Owner, BTreeSet<StreamId>>,
+    links: BTreeMap<LinkId, Outbox<StreamId>>,
+    /// Links that still believe in a stream which is gone.
+    ghosts: BTreeMap<StreamId, LinkSet>,
+    /// Streams that need a new way.
+    unrouted: BTreeSet<StreamId>,
+    /// Streams that go unless something happens before.
+    doomed: BTreeSet<(Time, StreamId)>,
+    changes: VecDeque<StreamChange>,
+    local_next: u32,
+    indices: Indices,
+    refused: u64,
+    dirty: bool,
+}
+
+/// A publisher's place in this broker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Owner {
+    /// The delivery shard.
+    pub shard: u16,
+    /// The peer's number in that shard.
+    pub peer: u32,
+}
+
+/// What a client of this broker wants to publish.
+#[derive(Clone, Debug)]
+pub struct Publication {
+    /// Who.
+    pub owner: Owner,
+    /// The address its events will come from, if they come as datagrams to the public port.
+    pub source: Option<SocketAddr>,
+    /// Where.
+    pub topic: Topic,
+    /// What.
+    pub media: MediaInfo,
+}
+
+/// One known stream.
+#[derive(Clone, Debug)]
+pub struct Stream {
+    /// Its place in tables of per-stream state; see [`crate::Route::index`].
+    pub index: u32,
+    /// Its topic.
+    pub topic: Topic,
+    /// What it carries.
+    pub media: Arc<MediaInfo>,
+    /// Where it comes from.
+    pub parent: Parent,
+    /// Who publishes it, if it is a client of this broker.
+    pub owner: Option<Owner>,
+    /// Links that want it.
+    pub wanted: LinkSet,
+    /// Links that were told of it.
+    pub told: LinkSet,
+    /// Bit i: shard i wants it.
+    pub shards: u64,
+    /// Neighbours that announce it, the parent first; empty while it waits for one to return.
+    parents: Vec<LinkId>,
+    orphan_since: Option<Time>,
+    lost_since: Option<Time>,
+    doom: Option<Time>,
+}
+
+/// What happens to a [`StreamTable`].
+#[derive(Clone, Copy, Debug)]
+pub enum StreamInput<'a> {
+    /// A link to a neighbour came up.
+    LinkUp(LinkId),
+    /// It went down.
+    LinkDown(LinkId),
+    /// A neighbour sent a message; others than announcements and retirements are ignored.
+    Message(LinkId, &'a Message),
+    /// Somebody, here or elsewhere, wants more or less than before.
+    Interest(&'a Change),
+    /// The deadline passed.
+    Tick,
+}
+
+/// What a [`StreamTable`] asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StreamOutput {
+    /// Tell a neighbour.
+    Send {
+        /// By this link.
+        link: LinkId,
+        /// What to tell.
+        message: Message,
+    },
+    /// Tell the shards.
+    Changed(StreamChange),
+}
+
+/// A stream that came or went.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StreamChange {
+    /// It is known from now on.
+    Added {
+        /// The stream.
+        stream: StreamId,
+        /// Its place in tables of per-stream state.
+        index: u32,
+        /// Its topic.
+        topic: Topic,
+        /// What it carries.
+        media: Arc<MediaInfo>,
+    },
+    /// It is gone.
+    Removed {
+        /// The stream.
+        stream: StreamId,
+        /// The place that is free again.
+        index: u32,
+    },
+}
+
+/// Why a client may not publish or end a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum StreamError {
+    /// The broker knows as many streams as it may.
+    Full,
+    /// The client publishes as many as it may.
+    Limit,
+    /// The stream is unknown or another's.
+    NotOwner,
+}
+
+impl StreamTable {
+    /// The table of a broker without streams.
+    #[must_use]
+    pub fn new(id: BrokerId, incarnation: Incarnation) -> Self {
+        Self {
+            id,
+            incarnation,
+            now: Time::ZERO,
+            streams: BTreeMap::new(),
+            topics: BTreeMap::new(),
+            owners: BTreeMap::new(),
+            links: BTreeMap::new(),
+            ghosts: BTreeMap::new(),
+            unrouted: BTreeSet::new(),
+            doomed: BTreeSet::new(),
+            changes: VecDeque::new(),
+            local_next: 1,
+            indices: Indices::default(),
+            refused: 0,
+            dirty: false,
+        }
+    }
+
+    /// Gives a client's new stream its id.
+    ///
+    /// # Errors
+    /// [`StreamError::Full`], [`StreamError::Limit`]
+    pub fn publish(&mut self, publication: Publication) -> Result<StreamId, StreamError> {
+        let Publication {
+            owner,
+            source,
+            topic,
+            media,
+        } = publication;
+        if self.streams.len() >= STREAMS_PER_BROKER {
+            return Err(StreamError::Full);
+        }
+        if self.owned(owner) >= STREAMS_PER_CLIENT {
+            return Err(StreamError::Limit);
+        }
+        let id = self.allocate();
+        let parent = Parent::Local {
+            source,
+            shard: owner.shard,
+        };
+        self.owners.entry(owner).or_default().insert(id);
+        let stream = Stream {
+            owner: Some(owner),
+            ..Stream::new(topic, media, parent)
+        };
+        self.add(id, stream);
+        Ok(id)
+    }
+
+    /// Ends a client's stream.
+    ///
+    /// # Errors
+    /// [`StreamError::NotOwner`]
+    pub fn unpublish(&mut self, owner: Owner, stream: StreamId) -> Result<(), StreamError> {
+        match self.streams.get(&stream) {
+            Some(known) if known.owner == Some(owner) => {
+                self.remove(stream);
+                Ok(())
+            }
+            _ => Err(StreamError::NotOwner),
+        }
+    }
+
+    /// Ends all streams of a client that is gone.
+    pub fn remove_owner(&mut self, owner: Owner) {
+        for stream in self.owners.remove(&owner).unwrap_or_default() {
+            self.remove(stream);
+        }
+    }
+
+    /// Takes what happened.
+    pub fn handle(&mut self, now: Time, input: StreamInput<'_>) {
+        self.now = self.now.max(now);
+        match input {
+            StreamInput::LinkUp(link) => self.link_up(link),
+            StreamInput::LinkDown(link) => self.link_down(link),
+            StreamInput::Message(link, message) => self.message(link, message),
+            StreamInput::Interest(change) => self.touch(change),
+            StreamInput::Tick => {}
+        }
+        self.end_doomed();
+        for outbox in self.links.values_mut() {
+            outbox.refill(self.now);
+        }
+    }
+
+    /// What is to be done; until `None`.
+    pub fn poll(&mut self) -> Option<StreamOutput> {
+        if let Some(change) = self.changes.pop_front() {
+            return Some(StreamOutput::Changed(change));
+        }
+        while let Some(link) = self.ready() {
+            if let Some(message) = self.next_message(link) {
+                return Some(StreamOutput::Send { link, message });
+            }
+        }
+        None
+    }
+
+    /// When to call [`Self::handle`] with a tick.
+    #[must_use]
+    pub fn deadline(&self) -> Option<Time> {
+        let doom = self.doomed.first().map(|(at, _)| *at);
+        let waiting = self.links.values().filter(|outbox| !outbox.is_empty());
+        waiting.map(Outbox::ready).chain(doom).min()
+    }
+
+    /// Whether the snapshot changed since the last call.
+    pub fn take_dirty(&mut self) -> bool {
+        core::mem::take(&mut self.dirty)
+    }
+
+    /// A stream, if it is known.
+    #[must_use]
+    pub fn get(&self, stream: StreamId) -> Option<&Stream> {
+        self.streams.get(&stream)
+    }
+
+    /// All streams.
+    pub fn iter(&self) -> impl Iterator<Item = (StreamId, &Stream)> {
+        self.streams.iter().map(|(id, stream)| (*id, stream))
+    }
+
+    /// Number of streams.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.streams.len()
+    }
+
+    /// Whether no stream is known.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.streams.is_empty()
+    }
+
+    /// Announcements of neighbours that were not taken: the table was full, or they announced a
+    /// stream of this broker.
+    #[must_use]
+    pub const fn refused(&self) -> u64 {
+        self.refused
+    }
+
+    fn owned(&self, owner: Owner) -> usize {
+        self.owners.get(&owner).map_or(0, BTreeSet::len)
+    }
+
+    /// The next free id. A number comes again only after all 2^24 others; one is always free, as
+    /// there are fewer streams.
+    fn allocate(&mut self) -> StreamId {
+        loop {
+            let id = StreamId::new(self.id, self.incarnation, self.local_next);
+            self.local_next = (self.local_next + 1) & StreamId::LOCAL_MAX;
+            if !self.streams.contains_key(&id) {
+                return id;
+            }
+        }
+    }
+
+    fn add(&mut self, id: StreamId, mut stream: Stream) {
+        stream.index = self.indices.take();
+        stream.told = self.ghosts.remove(&id).unwrap_or_default();
+        self.topics
+            .entry(stream.topic.clone())
+            .or_default()
+            .insert(id);
+        self.changes.push_back(StreamChange::Added {
+            stream: id,
+            index: stream.index,
+            topic: stream.topic.clone(),
+            media: stream.media.clone(),
+        });
+        self.streams.insert(id, stream);
+        self.unrouted.insert(id);
+        self.dirty = true;
+    }
+
+    fn remove(&mut self, id: StreamId) {
+        let Some(stream) = self.streams.remove(&id) else {
+            return;
+        };
+        self.indices.give(stream.index);
+        self.unrouted.remove(&id);
+        if let Some(at) = stream.doom {
+            self.doomed.remove(&(at, id));
+        }
+        forget(&mut self.topics, &stream.topic, id);
+        if let Some(owner) = stream.owner {
+            forget(&mut self.owners, &owner, id);
+        }
+        for link in stream.told.iter() {
+            self.tell(link, id);
+        }
+        if !stream.told.is_empty() {
+            self.ghosts.insert(id, stream.told);
+        }
+        self.changes.push_back(StreamChange::Removed {
+            stream: id,
+            index: stream.index,
+        });
+        self.dirty = true;
+    }
+}
+
+impl Stream {
+    fn new(topic: Topic, media: MediaInfo, parent: Parent) -> Self {
+        Self {
+            index: 0,
+            topic,
+            media: Arc::new(media),
+            parent,
+            owner: None,
+            wanted: LinkSet::EMPTY,
+            told: LinkSet::EMPTY,
+            shards: 0,
+            parents: Vec::new(),
+            orphan_since: None,
+            lost_since: None,
+            doom: None,
+        }
+    }
+}
+
+/// Dense numbers; those given back are taken first.
+#[derive(Debug, Default)]
+struct Indices {
+    free: Vec<u32>,
+    next: u32,
+}
+
+impl Indices {
+    fn take(&mut self) -> u32 {
+        self.free.pop().unwrap_or_else(|| {
+            self.next += 1;
+            self.next - 1
+        })
+    }
+
+    fn give(&mut self, index: u32) {
+        self.free.push(index);
+    }
+}
+
+fn forget<K: Ord>(map: &mut BTreeMap<K, BTreeSet<StreamId>>, key: &K, id: StreamId) {
+    if let Some(ids) = map.get_mut(key) {
+        ids.remove(&id);
+        if ids.is_empty() {
+            map.remove(key);
+        }
+    }
+}
+
+impl fmt::Display for StreamError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Full => "the broker knows 65536 streams already; publish at another broker",
+            Self::Limit => "one client publishes at most 64 streams",
+            Self::NotOwner => "the stream does not exist or was published by another client",
+        })
+    }
+}
+
+impl core::error::Error for StreamError {}

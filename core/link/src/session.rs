@@ -1,0 +1,363 @@
+//! A link that is up: control messages, liveness, round trip and clock offset.
+
+use core::time::Duration;
+
+use sangam_model::Time;
+use sangam_wire::{Frame, Message, Refusal};
+
+use crate::channel::{Acked, Sender};
+use crate::clock::{Clock, ClockOffset};
+use crate::liveness::Liveness;
+use crate::receive::{Receiver, Taken};
+use crate::timing::Timing;
+
+/// A longer round trip is no round trip but an old or forged answer.
+const RTT_MAX: Duration = Duration::from_secs(10);
+/// Bytes of the largest frame that is no control frame.
+const SMALL_FRAME: usize = 32;
+
+/// What a session is made of.
+#[derive(Clone, Copy, Debug)]
+pub struct SessionConfig {
+    /// From the welcome; frames of another session are ignored.
+    pub number: u32,
+    /// When to ping and when to give up.
+    pub timing: Timing,
+    /// Largest datagram both ways carry, in bytes.
+    pub datagram_max: u16,
+    /// The transport itself repeats what is lost (TCP).
+    pub reliable: bool,
+}
+
+/// One end of a link that is up.
+///
+/// Without messages in flight it owns no memory but itself: a broker has up to 262,144.
+#[derive(Debug)]
+pub struct Session {
+    number: u32,
+    queue_max: usize,
+    state: State,
+    liveness: Liveness,
+    sender: Sender,
+    receiver: Receiver,
+    clock: Clock,
+    /// To be echoed. Only the latest: a flood of pings gets few answers.
+    pong: Option<u64>,
+    counters: Counters,
+}
+
+/// What happens to a session. Media packets are told by [`Session::heard`].
+#[derive(Clone, Debug)]
+pub enum Input<'a> {
+    /// A frame from the peer's address.
+    Frame(&'a Frame<'a>),
+    /// Carry this to the peer, in order, once.
+    Send(Message),
+    /// Tell the peer why and end. What was sent before leaves first, once.
+    Close(Refusal),
+    /// The transport is gone; nothing can be told.
+    TransportLost,
+}
+
+/// What a session wants.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Output {
+    /// Send these bytes, one frame, to the peer.
+    Transmit(Vec<u8>),
+    /// The peer said this.
+    Message(Message),
+    /// The link is down, for this reason; the last output.
+    Down(Refusal),
+}
+
+/// What a session counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Control frames sent for the first time.
+    pub sent: u64,
+    /// Control frames sent again.
+    pub repeated: u64,
+    /// Control frames taken.
+    pub taken: u64,
+    /// Control frames that came again.
+    pub duplicate: u64,
+    /// Control frames that came before an earlier one, or faster than messages were polled.
+    pub early: u64,
+    /// Messages that could not be read.
+    pub malformed: u64,
+    /// Messages that were given to be sent but break the wire format's limits.
+    pub unsendable: u64,
+    /// Frames of another session, or that have no place in one.
+    pub foreign: u64,
+    /// Acknowledgements of what was not in flight, and answers to pings that were not sent.
+    pub invalid: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum State {
+    Up,
+    /// What is queued leaves, then the farewell.
+    Closing(Refusal),
+    /// The farewell leaves.
+    Leaving(Refusal),
+    /// The caller hears of it.
+    Over(Refusal),
+    Down,
+}
+
+impl Session {
+    /// A session that is up from `now` on.
+    #[must_use]
+    pub fn new(config: SessionConfig, now: Time) -> Self {
+        Self {
+            number: config.number,
+            queue_max: config.timing.queue_max,
+            state: State::Up,
+            liveness: Liveness::new(&config.timing, now),
+            sender: Sender::new(config.datagram_max, config.reliable),
+            receiver: Receiver::new(),
+            clock: Clock::default(),
+            pong: None,
+            counters: Counters::default(),
+        }
+    }
+
+    /// Any packet of the peer came. One store: called for each media packet.
+    #[inline]
+    pub fn heard(&mut self, now: Time) {
+        self.liveness.heard(now);
+    }
+
+    /// Takes what happened; poll afterwards.
+    pub fn handle(&mut self, now: Time, input: Input<'_>) {
+        if !matches!(self.state, State::Up) {
+            return;
+        }
+        match input {
+            Input::Frame(frame) => self.frame(now, frame),
+            Input::Send(message) => self.send(&message),
+            Input::Close(reason) => self.state = State::Closing(reason),
+            Input::TransportLost => self.state = State::Over(Refusal::Silent),
+        }
+    }
+
+    /// What to do next, until `None`.
+    pub fn poll(&mut self, now: Time) -> Option<Output> {
+        if let State::Down = self.state {
+            return None;
+        }
+        if let Some(message) = self.receiver.pop() {
+            return Some(Output::Message(message));
+        }
+        self.expire(now);
+        match self.state {
+            State::Up => self
+                .poll_pong(now)
+                .or_else(|| self.poll_ping(now))
+                .or_else(|| self.poll_control(now))
+                .or_else(|| self.poll_ack(now)),
+            State::Closing(reason) => self
+                .poll_control(now)
+                .or_else(|| Some(self.farewell(reason))),
+            State::Leaving(reason) => Some(self.farewell(reason)),
+            State::Over(reason) => {
+                self.state = State::Down;
+                Some(Output::Down(reason))
+            }
+            State::Down => None,
+        }
+    }
+
+    /// When to poll if nothing happens before; `None` once down. Exact, and a few comparisons.
+    #[must_use]
+    pub fn deadline(&self) -> Option<Time> {
+        let up = matches!(self.state, State::Up);
+        up.then(|| {
+            self.liveness
+                .deadline()
+                .min(self.receiver.ack_at())
+                .min(self.sender.deadline())
+        })
+    }
+
+    /// The number from the welcome.
+    #[must_use]
+    pub fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// The smoothed round trip, once measured.
+    #[must_use]
+    pub fn rtt(&self) -> Option<Duration> {
+        self.sender.rtt.smoothed()
+    }
+
+    /// The peer's clock against ours, once measured; only an endpoint that pings measures it.
+    #[must_use]
+    pub fn clock_offset(&self, now: Time) -> Option<ClockOffset> {
+        self.clock.offset(now)
+    }
+
+    /// Messages the peer has not acknowledged. At `queue_max` the session closes, so a caller
+    /// with much to say watches this.
+    #[must_use]
+    pub fn unacknowledged(&self) -> usize {
+        self.sender.len()
+    }
+
+    /// What was counted.
+    #[must_use]
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// A round trip that was measured before the session began.
+    pub(crate) fn measured(&mut self, rtt: Duration) {
+        self.sender.rtt.sample(rtt);
+    }
+
+    fn frame(&mut self, now: Time, frame: &Frame<'_>) {
+        let session = match *frame {
+            Frame::Ping { session, .. }
+            | Frame::Pong { session, .. }
+            | Frame::Control { session, .. }
+            | Frame::Ack { session, .. }
+            | Frame::Bye { session, .. } => Some(session),
+            _ => None,
+        };
+        if session != Some(self.number) {
+            self.counters.foreign += 1;
+            return;
+        }
+        self.liveness.heard(now);
+        match *frame {
+            Frame::Ping { sent_us, .. } => self.pong = Some(sent_us),
+            Frame::Pong {
+                echo_us, now_us, ..
+            } => {
+                self.pong(now, Time::from_micros(echo_us), now_us);
+            }
+            Frame::Control {
+                sequence,
+                ack,
+                messages,
+                ..
+            } => {
+                self.acknowledged(now, ack, false);
+                self.control(now, sequence, messages);
+            }
+            Frame::Ack { ack, .. } => self.acknowledged(now, ack, true),
+            Frame::Bye { reason, .. } => self.state = State::Over(reason),
+            _ => {}
+        }
+    }
+
+    fn send(&mut self, message: &Message) {
+        if self.sender.len() >= self.queue_max {
+            self.state = State::Leaving(Refusal::Overflow);
+        } else if self.sender.push(message).is_err() {
+            self.counters.unsendable += 1;
+        }
+    }
+
+    fn pong(&mut self, now: Time, echo: Time, peer_us: u64) {
+        if !self.liveness.pings() || echo > now || now - echo > RTT_MAX {
+            self.counters.invalid += 1;
+            return;
+        }
+        self.sender.rtt.sample(now - echo);
+        self.clock.sample(echo, peer_us, now);
+        self.liveness.answered();
+    }
+
+    fn control(&mut self, now: Time, sequence: u16, messages: &[u8]) {
+        match self.receiver.take(now, sequence, messages) {
+            Taken::Yes { malformed } => {
+                self.counters.taken += 1;
+                self.counters.malformed += u64::from(malformed);
+            }
+            Taken::Duplicate => self.counters.duplicate += 1,
+            Taken::Early => self.counters.early += 1,
+        }
+    }
+
+    fn acknowledged(&mut self, now: Time, ack: u16, bare: bool) {
+        match self.sender.acknowledge(now, ack, bare) {
+            Acked::Nothing | Acked::Taken(None) => {}
+            // Acknowledgements are late on purpose, so pings measure better where there are any.
+            Acked::Taken(Some(rtt)) if !self.liveness.pings() => self.measured(rtt),
+            Acked::Taken(Some(_)) => {}
+            Acked::Invalid => self.counters.invalid += 1,
+        }
+    }
+
+    fn expire(&mut self, now: Time) {
+        if !matches!(self.state, State::Up) {
+            return;
+        }
+        if self.liveness.is_dead(now) {
+            self.state = State::Leaving(Refusal::Silent);
+        } else if self.sender.is_stalled(now) {
+            self.state = State::Leaving(Refusal::Overflow);
+        }
+    }
+
+    fn poll_pong(&mut self, now: Time) -> Option<Output> {
+        let echo_us = self.pong.take()?;
+        let now_us = now.as_micros();
+        Some(small(&Frame::Pong {
+            session: self.number,
+            echo_us,
+            now_us,
+        }))
+    }
+
+    fn poll_ping(&mut self, now: Time) -> Option<Output> {
+        let (session, sent_us) = (self.number, now.as_micros());
+        let due = self.liveness.ping(now, self.sender.rtt.timeout(0));
+        due.then(|| small(&Frame::Ping { session, sent_us }))
+    }
+
+    fn poll_control(&mut self, now: Time) -> Option<Output> {
+        let outgoing = self.sender.poll(now)?;
+        let frame = Frame::Control {
+            session: self.number,
+            sequence: outgoing.sequence,
+            ack: self.receiver.acknowledge(),
+            messages: outgoing.messages,
+        };
+        let mut bytes = Vec::with_capacity(SMALL_FRAME + outgoing.messages.len());
+        frame.encode(&mut bytes);
+        if outgoing.repeated {
+            self.counters.repeated += 1;
+        } else {
+            self.counters.sent += 1;
+        }
+        Some(Output::Transmit(bytes))
+    }
+
+    fn poll_ack(&mut self, now: Time) -> Option<Output> {
+        if now < self.receiver.ack_at() {
+            return None;
+        }
+        let ack = self.receiver.acknowledge();
+        Some(small(&Frame::Ack {
+            session: self.number,
+            ack,
+        }))
+    }
+
+    fn farewell(&mut self, reason: Refusal) -> Output {
+        self.state = State::Over(reason);
+        small(&Frame::Bye {
+            session: self.number,
+            reason,
+        })
+    }
+}
+
+fn small(frame: &Frame<'_>) -> Output {
+    let mut bytes = Vec::with_capacity(SMALL_FRAME);
+    frame.encode(&mut bytes);
+    Output::Transmit(bytes)
+}

@@ -1,0 +1,78 @@
+//! How often a link is probed and when it is given up.
+
+use core::time::Duration;
+
+use sangam_model::limits::CONTROL_QUEUE_MAX;
+
+/// Control messages that may wait for a neighbour broker: every stream of a broker announced
+/// once (65,536) and every filter once (2,048 parts), which is what a link carries when it comes
+/// up, and as much again while it does.
+const BROKER_QUEUE_MAX: usize = 2 * (65_536 + 2_048);
+/// Shorter keep-alive intervals from a peer are taken as this one.
+const KEEPALIVE_MIN: Duration = Duration::from_millis(20);
+
+/// When a session pings, and what it takes for dead.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timing {
+    /// Interval of pings; `None` for an endpoint that only answers.
+    pub ping: Option<Duration>,
+    /// Silence after which the peer is dead.
+    pub dead_after: Duration,
+    /// Control messages that may be unacknowledged before the session closes.
+    pub queue_max: usize,
+}
+
+impl Timing {
+    /// A neighbour broker, at both ends: pinged every 100 ms, dead after 1 s.
+    pub const BROKER: Self = Self {
+        ping: Some(Duration::from_millis(100)),
+        dead_after: Duration::from_secs(1),
+        queue_max: BROKER_QUEUE_MAX,
+    };
+
+    /// A client's end: it pings every `keepalive` and gives up after three.
+    #[must_use]
+    pub fn dialing(keepalive: Duration) -> Self {
+        Self {
+            ping: Some(keepalive.max(KEEPALIVE_MIN)),
+            ..Self::accepting(keepalive)
+        }
+    }
+
+    /// A broker's end towards a client: it answers, and gives up after three times `keepalive`.
+    #[must_use]
+    pub fn accepting(keepalive: Duration) -> Self {
+        Self {
+            ping: None,
+            dead_after: keepalive.max(KEEPALIVE_MIN) * 3,
+            queue_max: CONTROL_QUEUE_MAX,
+        }
+    }
+}
+
+/// Pauses between attempts: doubled from `first` up to `most`, each with up to a half more at
+/// random, so that the clients of a broker that restarts do not come back all at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Backoff {
+    /// The first pause.
+    pub first: Duration,
+    /// The longest pause.
+    pub most: Duration,
+}
+
+impl Default for Backoff {
+    fn default() -> Self {
+        Self {
+            first: Duration::from_millis(100),
+            most: Duration::from_secs(5),
+        }
+    }
+}
+
+impl Backoff {
+    /// The pause after `failures` failures in a row, without its random part.
+    pub(crate) fn pause(self, failures: u32) -> Duration {
+        let factor = 1_u32.checked_shl(failures).unwrap_or(u32::MAX);
+        self.first.saturating_mul(factor).min(self.most)
+    }
+}

@@ -1,0 +1,14 @@
+//! The words every other crate shares: identities, topics, media classes, time and limits.
+//!
+//! Pure and small on purpose: no clock, socket, file, thread or randomness, and no dependency.
+
+mod ids;
+pub mod limits;
+mod media;
+mod time;
+mod topic;
+
+pub use ids::{BrokerId, Incarnation, StreamId};
+pub use media::{Class, MediaInfo, MediaInfoError};
+pub use time::Time;
+pub use topic::{Filter, Topic, TopicError};

@@ -1,0 +1,42 @@
+//! The bounds every part keeps to. Past a bound there is a counted, documented behaviour.
+
+use core::time::Duration;
+
+/// Bytes of a topic or filter, separators included.
+pub const TOPIC_LEN_MAX: usize = 255;
+/// Levels of a topic or filter.
+pub const TOPIC_LEVELS_MAX: usize = 16;
+/// Bytes of an SDP encoding name.
+pub const ENCODING_LEN_MAX: usize = 32;
+/// Bytes of SDP format parameters.
+pub const FMTP_LEN_MAX: usize = 512;
+/// Bytes of a whole event: header, extensions and payload.
+pub const EVENT_LEN_MAX: usize = 16_384;
+/// Bytes of a whole event that fits a small pool buffer; every packet of an ordinary path does.
+pub const EVENT_LEN_SMALL: usize = 2_048;
+/// Brokers an event may cross. Fifteen is three times the diameter of the largest tree tested.
+pub const HOP_LIMIT: u8 = 15;
+/// Events of one stream that leave in one UDP_SEGMENT send: larger bursts cost loss downstream.
+pub const BURST_MAX: usize = 16;
+/// Filters one client may hold.
+pub const FILTERS_PER_CLIENT: usize = 256;
+/// Streams one client may publish.
+pub const STREAMS_PER_CLIENT: usize = 64;
+/// Streams one broker knows.
+pub const STREAMS_PER_BROKER: usize = 65_536;
+/// Different filters one broker asks its neighbours for.
+pub const FILTERS_PER_BROKER: usize = 65_536;
+/// Neighbour brokers of one broker.
+pub const LINKS_PER_BROKER: usize = 64;
+/// Native clients of one broker.
+pub const CLIENTS_PER_BROKER: usize = 262_144;
+/// Packets of one publisher each second before the rest is dropped as a flood.
+pub const PUBLISHER_PACKETS_PER_S: u32 = 20_000;
+/// Control messages a peer may leave unacknowledged before it is closed.
+pub const CONTROL_QUEUE_MAX: usize = 1_024;
+/// Bytes of a datagram every path carries: IPv6's 1,280 less 40 of IPv6 and 8 of UDP.
+pub const DATAGRAM_LEN_SAFE: usize = 1_232;
+/// Age at which a queued video event is of no use: users count 100 ms as lost.
+pub const VIDEO_AGE_MAX: Duration = Duration::from_millis(80);
+/// Age at which a queued audio event is of no use.
+pub const AUDIO_AGE_MAX: Duration = Duration::from_millis(200);

@@ -1,0 +1,198 @@
+//! Control messages: what is published, wanted and known. Carried by [`crate::Frame::Control`].
+
+mod codec;
+
+use core::fmt;
+
+use sangam_model::{BrokerId, Filter, Incarnation, MediaInfo, StreamId, Topic};
+
+use crate::WireError;
+use crate::codec::Reader;
+
+/// Bytes of one encoded message: with its length and the frame around it, it fits every path.
+pub const MESSAGE_LEN_MAX: usize = 1_100;
+/// Filters in one part of [`Message::Interest`].
+pub const FILTERS_MAX: usize = 32;
+/// Bytes a part of [`Message::Interest`] has for its filters, each behind a length byte.
+pub const INTEREST_ROOM: usize = MESSAGE_LEN_MAX - 16;
+
+/// One control message; at most [`MESSAGE_LEN_MAX`] bytes encoded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Message {
+    /// Client to broker: send me what this filter selects.
+    Subscribe {
+        /// Chosen by the client, echoed in the answer.
+        request: u32,
+        /// What is wanted.
+        filter: Filter,
+    },
+    /// Client to broker: no more of this filter.
+    Unsubscribe {
+        /// Chosen by the client, echoed in the answer.
+        request: u32,
+        /// As it was subscribed.
+        filter: Filter,
+    },
+    /// Client to broker: I want to publish.
+    Publish {
+        /// Chosen by the client, echoed in the answer.
+        request: u32,
+        /// Where.
+        topic: Topic,
+        /// What.
+        media: MediaInfo,
+    },
+    /// Broker to client: publish under this id.
+    Published {
+        /// From the request.
+        request: u32,
+        /// The id to put into every header.
+        stream: StreamId,
+    },
+    /// Client to broker: this stream ends.
+    Unpublish {
+        /// The stream.
+        stream: StreamId,
+    },
+    /// Broker to client: done.
+    Accepted {
+        /// From the request.
+        request: u32,
+    },
+    /// Broker to client: not done.
+    Refused {
+        /// From the request.
+        request: u32,
+        /// Why.
+        reason: Refusal,
+    },
+    /// Down the tree: events of this stream will come.
+    Announce {
+        /// The stream.
+        stream: StreamId,
+        /// Its topic.
+        topic: Topic,
+        /// What it carries.
+        media: MediaInfo,
+    },
+    /// Down the tree: no more events of this stream will come.
+    Retire {
+        /// The stream.
+        stream: StreamId,
+    },
+    /// Between brokers: one part of all that the origin's clients want. A newer version replaces
+    /// the older one whole; the same version by another way is ignored.
+    ///
+    /// A part holds at most [`FILTERS_MAX`] filters and [`INTEREST_ROOM`] bytes of them.
+    Interest {
+        /// Whose interest.
+        origin: BrokerId,
+        /// Which of its lives.
+        incarnation: Incarnation,
+        /// Rises with every change and refresh.
+        version: u32,
+        /// Brokers between the origin and the receiver, plus one.
+        hops: u8,
+        /// Number of this part, from 0.
+        part: u16,
+        /// Number of parts of this version, at least 1.
+        parts: u16,
+        /// The filters of this part.
+        filters: Vec<Filter>,
+    },
+    /// Between brokers: the origin is not reachable by this way any more.
+    Unreachable {
+        /// Who.
+        origin: BrokerId,
+        /// Which of its lives.
+        incarnation: Incarnation,
+        /// The version that is void.
+        version: u32,
+    },
+}
+
+/// The messages of a [`crate::Frame::Control`], each behind its 16-bit length.
+///
+/// A message that cannot be read yields its error and the next one follows; a length that points
+/// beyond the frame yields [`WireError::Truncated`] and ends it.
+pub fn messages(bytes: &[u8]) -> impl Iterator<Item = Result<Message, WireError>> + '_ {
+    let mut read = Reader::new(bytes);
+    core::iter::from_fn(move || {
+        if read.rest().is_empty() {
+            return None;
+        }
+        let unit = read.u16().and_then(|len| read.take(usize::from(len)));
+        if unit.is_err() {
+            read = Reader::new(&[]);
+        }
+        Some(unit.and_then(Message::decode))
+    })
+}
+
+/// Why something was refused or a link closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+#[repr(u8)]
+pub enum Refusal {
+    /// The peer ends the link in good order.
+    Goodbye = 0,
+    /// No common version.
+    Version = 1,
+    /// The cookie is old or wrong.
+    Cookie = 2,
+    /// The broker is full.
+    Full = 3,
+    /// A limit of this client is reached.
+    Limit = 4,
+    /// The request makes no sense.
+    Invalid = 5,
+    /// Not configured as a neighbour, or not allowed.
+    Forbidden = 6,
+    /// The peer was not heard in time.
+    Silent = 7,
+    /// The peer did not take its control messages or its data.
+    Overflow = 8,
+    /// The broker stops or drains.
+    Leaving = 9,
+    /// Two brokers with one identity.
+    Identity = 10,
+}
+
+impl Refusal {
+    /// The reason with this wire number.
+    #[must_use]
+    pub const fn from_bits(bits: u8) -> Option<Self> {
+        Some(match bits {
+            0 => Self::Goodbye,
+            1 => Self::Version,
+            2 => Self::Cookie,
+            3 => Self::Full,
+            4 => Self::Limit,
+            5 => Self::Invalid,
+            6 => Self::Forbidden,
+            7 => Self::Silent,
+            8 => Self::Overflow,
+            9 => Self::Leaving,
+            10 => Self::Identity,
+            _ => return None,
+        })
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Goodbye => "the peer said goodbye",
+            Self::Version => "no protocol version in common; bring both ends to one release",
+            Self::Cookie => "the address could not be confirmed in time; try again",
+            Self::Full => "the broker is full; try another one",
+            Self::Limit => "a limit of this client is reached; see `limits` in the configuration",
+            Self::Invalid => "the request makes no sense to the broker",
+            Self::Forbidden => "not allowed; list this neighbour in the broker's configuration",
+            Self::Silent => "nothing was heard for too long",
+            Self::Overflow => "the peer did not take what was sent to it",
+            Self::Leaving => "the broker is leaving; try another one",
+            Self::Identity => "two brokers have the same identity; give each its own key file",
+        })
+    }
+}

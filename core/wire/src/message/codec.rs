@@ -1,0 +1,284 @@
+//! Control messages to bytes and back; `docs/spec/wire.md` draws each layout.
+
+use sangam_model::{
+    BrokerId, Class, Filter, Incarnation, MediaInfo, MediaInfoError, StreamId, Topic,
+};
+
+use super::{FILTERS_MAX, MESSAGE_LEN_MAX, Message, Refusal};
+use crate::WireError;
+use crate::codec::{Put, Reader};
+
+/// First byte of a message.
+mod kind {
+    pub(super) const SUBSCRIBE: u8 = 1;
+    pub(super) const UNSUBSCRIBE: u8 = 2;
+    pub(super) const PUBLISH: u8 = 3;
+    pub(super) const PUBLISHED: u8 = 4;
+    pub(super) const UNPUBLISH: u8 = 5;
+    pub(super) const ACCEPTED: u8 = 6;
+    pub(super) const REFUSED: u8 = 7;
+    pub(super) const ANNOUNCE: u8 = 8;
+    pub(super) const RETIRE: u8 = 9;
+    pub(super) const INTEREST: u8 = 10;
+    pub(super) const UNREACHABLE: u8 = 11;
+}
+
+impl Message {
+    /// Reads one message. Bytes behind the known fields are ignored: a later release may append
+    /// to a message.
+    ///
+    /// # Errors
+    /// Any [`WireError`] but `Version`.
+    pub fn decode(bytes: &[u8]) -> Result<Self, WireError> {
+        if bytes.len() > MESSAGE_LEN_MAX {
+            return Err(WireError::Oversized);
+        }
+        let mut read = Reader::new(bytes);
+        Ok(match read.u8()? {
+            kind::SUBSCRIBE => Self::Subscribe {
+                request: read.u32()?,
+                filter: filter(&mut read)?,
+            },
+            kind::UNSUBSCRIBE => Self::Unsubscribe {
+                request: read.u32()?,
+                filter: filter(&mut read)?,
+            },
+            kind::PUBLISH => Self::Publish {
+                request: read.u32()?,
+                topic: topic(&mut read)?,
+                media: media(&mut read)?,
+            },
+            kind::PUBLISHED => Self::Published {
+                request: read.u32()?,
+                stream: stream(&mut read)?,
+            },
+            kind::UNPUBLISH => Self::Unpublish {
+                stream: stream(&mut read)?,
+            },
+            kind::ACCEPTED => Self::Accepted {
+                request: read.u32()?,
+            },
+            kind::REFUSED => Self::Refused {
+                request: read.u32()?,
+                // A reason that is not known yet still refuses.
+                reason: Refusal::from_bits(read.u8()?).unwrap_or(Refusal::Invalid),
+            },
+            kind::ANNOUNCE => Self::Announce {
+                stream: stream(&mut read)?,
+                topic: topic(&mut read)?,
+                media: media(&mut read)?,
+            },
+            kind::RETIRE => Self::Retire {
+                stream: stream(&mut read)?,
+            },
+            kind::INTEREST => interest(&mut read)?,
+            kind::UNREACHABLE => Self::Unreachable {
+                origin: BrokerId(read.u32()?),
+                incarnation: Incarnation(read.u8()?),
+                version: read.u32()?,
+            },
+            _ => return Err(WireError::Kind),
+        })
+    }
+
+    /// Appends the message; on an error `out` is as before.
+    ///
+    /// # Errors
+    /// [`WireError::Oversized`], [`WireError::Value`], [`WireError::Text`] or
+    /// [`WireError::Class`] if [`Message::decode`] would refuse it, which only
+    /// [`Message::Interest`] and a [`MediaInfo`] that is not valid can bring about.
+    pub fn encode(&self, out: &mut Vec<u8>) -> Result<(), WireError> {
+        let start = out.len();
+        let result = self.append(out).and_then(|()| {
+            let fits = out.len() - start <= MESSAGE_LEN_MAX;
+            if fits {
+                Ok(())
+            } else {
+                Err(WireError::Oversized)
+            }
+        });
+        if result.is_err() {
+            out.truncate(start);
+        }
+        result
+    }
+
+    /// Appends the message behind its 16-bit length, as [`crate::Frame::Control`] carries it; on
+    /// an error `out` is as before.
+    ///
+    /// # Errors
+    /// As [`Message::encode`].
+    pub fn push(&self, out: &mut Vec<u8>) -> Result<(), WireError> {
+        let start = out.len();
+        out.put_u16(0);
+        if let Err(error) = self.encode(out) {
+            out.truncate(start);
+            return Err(error);
+        }
+        let len = u16::try_from(out.len() - start - 2).map_err(|_| WireError::Oversized)?;
+        out[start..start + 2].copy_from_slice(&len.to_be_bytes());
+        Ok(())
+    }
+
+    fn append(&self, out: &mut Vec<u8>) -> Result<(), WireError> {
+        out.put_u8(self.kind());
+        match self {
+            Self::Subscribe { request, filter } | Self::Unsubscribe { request, filter } => {
+                out.put_u32(*request);
+                out.put_text8(filter.as_str())?;
+            }
+            Self::Publish {
+                request,
+                topic,
+                media,
+            } => {
+                out.put_u32(*request);
+                put_stream_info(out, topic, media)?;
+            }
+            Self::Published { request, stream } => {
+                out.put_u32(*request);
+                out.put_u64(stream.bits());
+            }
+            Self::Unpublish { stream } | Self::Retire { stream } => out.put_u64(stream.bits()),
+            Self::Accepted { request } => out.put_u32(*request),
+            Self::Refused { request, reason } => {
+                out.put_u32(*request);
+                out.put_u8(*reason as u8);
+            }
+            Self::Announce {
+                stream,
+                topic,
+                media,
+            } => {
+                out.put_u64(stream.bits());
+                put_stream_info(out, topic, media)?;
+            }
+            Self::Interest {
+                origin,
+                incarnation,
+                version,
+                hops,
+                part,
+                parts,
+                filters,
+            } => {
+                out.put_u32(origin.0);
+                out.put_u8(incarnation.0);
+                out.put_u32(*version);
+                out.put_u8(*hops);
+                out.put_u16(*part);
+                out.put_u16(*parts);
+                put_filters(out, *part < *parts, filters)?;
+            }
+            Self::Unreachable {
+                origin,
+                incarnation,
+                version,
+            } => {
+                out.put_u32(origin.0);
+                out.put_u8(incarnation.0);
+                out.put_u32(*version);
+            }
+        }
+        Ok(())
+    }
+
+    const fn kind(&self) -> u8 {
+        match self {
+            Self::Subscribe { .. } => kind::SUBSCRIBE,
+            Self::Unsubscribe { .. } => kind::UNSUBSCRIBE,
+            Self::Publish { .. } => kind::PUBLISH,
+            Self::Published { .. } => kind::PUBLISHED,
+            Self::Unpublish { .. } => kind::UNPUBLISH,
+            Self::Accepted { .. } => kind::ACCEPTED,
+            Self::Refused { .. } => kind::REFUSED,
+            Self::Announce { .. } => kind::ANNOUNCE,
+            Self::Retire { .. } => kind::RETIRE,
+            Self::Interest { .. } => kind::INTEREST,
+            Self::Unreachable { .. } => kind::UNREACHABLE,
+        }
+    }
+}
+
+fn stream(read: &mut Reader<'_>) -> Result<StreamId, WireError> {
+    read.u64().map(StreamId::from_bits)
+}
+
+fn filter(read: &mut Reader<'_>) -> Result<Filter, WireError> {
+    Filter::new(read.text8()?).map_err(|_| WireError::Text)
+}
+
+fn topic(read: &mut Reader<'_>) -> Result<Topic, WireError> {
+    Topic::new(read.text8()?).map_err(|_| WireError::Text)
+}
+
+fn media(read: &mut Reader<'_>) -> Result<MediaInfo, WireError> {
+    let media = MediaInfo {
+        class: Class::from_bits(read.u8()?).ok_or(WireError::Class)?,
+        payload_type: read.u8()?,
+        channels: read.u8()?,
+        clock_rate: read.u32()?,
+        encoding: read.text8()?.to_owned(),
+        fmtp: read.text16()?.to_owned(),
+    };
+    media.validate().map_err(media_error)?;
+    Ok(media)
+}
+
+fn interest(read: &mut Reader<'_>) -> Result<Message, WireError> {
+    let origin = BrokerId(read.u32()?);
+    let incarnation = Incarnation(read.u8()?);
+    let version = read.u32()?;
+    let hops = read.u8()?;
+    let (part, parts) = (read.u16()?, read.u16()?);
+    let count = usize::from(read.u8()?);
+    if part >= parts {
+        return Err(WireError::Value);
+    }
+    if count > FILTERS_MAX {
+        return Err(WireError::Oversized);
+    }
+    let filters = (0..count).map(|_| filter(read)).collect::<Result<_, _>>()?;
+    Ok(Message::Interest {
+        origin,
+        incarnation,
+        version,
+        hops,
+        part,
+        parts,
+        filters,
+    })
+}
+
+fn put_stream_info(out: &mut Vec<u8>, topic: &Topic, media: &MediaInfo) -> Result<(), WireError> {
+    media.validate().map_err(media_error)?;
+    out.put_text8(topic.as_str())?;
+    out.put_u8(media.class as u8);
+    out.put_u8(media.payload_type);
+    out.put_u8(media.channels);
+    out.put_u32(media.clock_rate);
+    out.put_text8(&media.encoding)?;
+    out.put_text16(&media.fmtp)
+}
+
+fn put_filters(out: &mut Vec<u8>, in_range: bool, filters: &[Filter]) -> Result<(), WireError> {
+    if !in_range {
+        return Err(WireError::Value);
+    }
+    let count = u8::try_from(filters.len()).map_err(|_| WireError::Oversized)?;
+    if filters.len() > FILTERS_MAX {
+        return Err(WireError::Oversized);
+    }
+    out.put_u8(count);
+    filters
+        .iter()
+        .try_for_each(|filter| out.put_text8(filter.as_str()))
+}
+
+fn media_error(error: MediaInfoError) -> WireError {
+    match error {
+        MediaInfoError::Class => WireError::Class,
+        MediaInfoError::PayloadType => WireError::Value,
+        _ => WireError::Text,
+    }
+}

@@ -1,0 +1,22 @@
+//! The machinery of the media plane: system calls in batches, and nothing that knows about topics.
+//!
+//! A thread of the media plane owns a [`poll::Poller`], a [`wake::Sleeper`], a [`timer::Wheel`],
+//! one [`udp::UdpSocket`] and its rings (crate `rtrb`). Packets live in a [`pool::Pool`] and travel
+//! between threads as [`pool::Packet`]s, which are counted references. [`tcp::Framed`] carries the
+//! same units over a byte stream; [`door::door`] connects a client in the same process.
+//!
+//! This is the only crate with `unsafe`; every block says why it holds.
+
+#![deny(unsafe_op_in_unsafe_fn)]
+
+pub mod clock;
+pub mod door;
+pub mod limit;
+pub mod poll;
+pub mod pool;
+pub mod port;
+mod sys;
+pub mod tcp;
+pub mod timer;
+pub mod udp;
+pub mod wake;

@@ -1,0 +1,149 @@
+//! What a delivery shard hosts: a [`Port`] speaks one protocol and owns its peers.
+//!
+//! A port never calls the shard: it queues [`Action`]s, and the shard carries them out when the
+//! port returns. So a gateway that lives in a shard adds no second fan-out and no lock.
+
+use std::io;
+
+use sangam_model::{Filter, MediaInfo, StreamId, Time, Topic};
+use sangam_wire::Message;
+
+use crate::poll::Poller;
+use crate::pool::{Packet, Pool};
+
+/// A peer's number within its port; reused after [`Action::Gone`].
+pub type PeerKey = u32;
+
+/// What a port asks of its shard.
+#[derive(Debug)]
+pub enum Action {
+    /// The peer wants what the filter selects; answered by `Accepted` or `Refused`.
+    Subscribe {
+        /// Who.
+        peer: PeerKey,
+        /// Echoed in the answer.
+        request: u32,
+        /// What.
+        filter: Filter,
+    },
+    /// The peer wants it no more; answered by `Accepted` or `Refused`.
+    Unsubscribe {
+        /// Who.
+        peer: PeerKey,
+        /// Echoed in the answer.
+        request: u32,
+        /// As it was subscribed.
+        filter: Filter,
+    },
+    /// The peer wants to publish; answered by `Published` or `Refused`.
+    Publish {
+        /// Who.
+        peer: PeerKey,
+        /// Echoed in the answer.
+        request: u32,
+        /// Where.
+        topic: Topic,
+        /// What.
+        media: MediaInfo,
+        /// Whence its events reach the lane by datagram; `None` if they come through the port.
+        source: Option<std::net::SocketAddr>,
+    },
+    /// The peer ends its stream.
+    Unpublish {
+        /// Who.
+        peer: PeerKey,
+        /// Its stream.
+        stream: StreamId,
+    },
+    /// An event the peer published through the port.
+    Ingest {
+        /// Who.
+        peer: PeerKey,
+        /// Header, extensions, payload.
+        packet: Packet,
+    },
+    /// A feedback event about a stream the peer receives.
+    Feedback {
+        /// Who.
+        peer: PeerKey,
+        /// Header and payload.
+        packet: Packet,
+    },
+    /// The peer left: its subscriptions and streams end.
+    Gone {
+        /// Who.
+        peer: PeerKey,
+    },
+}
+
+/// What a port may use while the shard calls it.
+#[derive(Debug)]
+pub struct Context<'a> {
+    /// The present.
+    pub now: Time,
+    /// Buffers for events.
+    pub pool: &'a Pool,
+    /// For the port's descriptors.
+    pub poller: &'a Poller,
+    /// The high half of the tokens under which the port registers its descriptors.
+    pub token: u64,
+    /// What the shard shall do when the port returns.
+    pub actions: &'a mut Vec<Action>,
+}
+
+/// What came of a delivery.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Delivery {
+    /// Peers served, from the front of the list; the shard offers the rest again later.
+    pub peers: usize,
+    /// Packets handed to the kernel or to a queue.
+    pub packets: u64,
+    /// Messages those packets were handed over in: fewer than packets where bursts were joined.
+    pub messages: u64,
+    /// Bytes of those packets.
+    pub bytes: u64,
+    /// Packets dropped because the peer's own queue is full.
+    pub peer_full: u64,
+    /// Packets the kernel refused.
+    pub errors: u64,
+}
+
+/// One protocol within one shard, and the peers that speak it.
+pub trait Port: Send {
+    /// A short name for logs and metrics.
+    fn name(&self) -> &'static str;
+
+    /// Registers the port's descriptors.
+    ///
+    /// # Errors
+    /// What the poller says.
+    fn start(&mut self, cx: &mut Context<'_>) -> io::Result<()>;
+
+    /// One of the port's descriptors (the low half of its token) is ready.
+    fn ready(&mut self, token: u32, cx: &mut Context<'_>);
+
+    /// Another thread woke the shard: something may lie in the port's own queue.
+    fn woken(&mut self, cx: &mut Context<'_>);
+
+    /// Sends every packet of a burst (one stream, in order, at most
+    /// [`sangam_model::limits::BURST_MAX`]) to every peer.
+    fn deliver(&mut self, burst: &[Packet], peers: &[PeerKey], cx: &mut Context<'_>) -> Delivery;
+
+    /// Tells a peer something: answers, announcements.
+    fn tell(&mut self, peer: PeerKey, message: Message, cx: &mut Context<'_>);
+
+    /// Hands a publisher feedback about its stream.
+    fn feedback(&mut self, peer: PeerKey, packet: &Packet, cx: &mut Context<'_>);
+
+    /// When [`Port::timeout`] is due, if at all.
+    fn deadline(&self) -> Option<Time>;
+
+    /// The deadline has come.
+    fn timeout(&mut self, cx: &mut Context<'_>);
+
+    /// Peers of the port.
+    fn peers(&self) -> usize;
+
+    /// The broker stops: says goodbye to every peer.
+    fn close(&mut self, cx: &mut Context<'_>);
+}

@@ -1,0 +1,122 @@
+//! Receivers for any number of participants: a few sockets bound to 0.0.0.0, each standing for
+//! every address of 127.0.0.0/8.
+
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use sangam_io::poll::{Events, Interest, Poller};
+use sangam_io::udp::{RecvBatch, UdpOptions, UdpSocket};
+
+use crate::args::Receivers;
+use crate::error::Error;
+use crate::machine;
+
+/// Participant 0 has 127.16.0.1, so that none meets 127.0.0.1.
+const FIRST: u32 = 0x7f10_0001;
+/// Room of a socket that stands for many: about 30,000 packets, as their own sockets would have.
+pub(crate) const READ_BUFFER: usize = 32 << 20;
+
+const BATCH: usize = 64;
+const DATAGRAM_MAX: usize = 2_048;
+
+/// The address of a participant.
+pub(crate) fn address(participant: usize) -> Ipv4Addr {
+    Ipv4Addr::from(FIRST + participant as u32)
+}
+
+/// Open sockets, read or not.
+pub(crate) struct Ground {
+    ports: Vec<u16>,
+    sinks: Vec<UdpSocket>,
+    readers: Vec<JoinHandle<()>>,
+    stop: Arc<AtomicBool>,
+    read: Arc<AtomicU64>,
+}
+
+impl Ground {
+    /// Opens one socket per core, and a reading thread for each where they are to be read.
+    ///
+    /// # Errors
+    /// [`Error::System`] if a socket cannot be opened.
+    pub(crate) fn new(receivers: Receivers) -> Result<Self, Error> {
+        let mut ground = Self {
+            ports: Vec::new(),
+            sinks: Vec::new(),
+            readers: Vec::new(),
+            stop: Arc::default(),
+            read: Arc::default(),
+        };
+        for _ in 0..machine::cores() {
+            let socket = open(receivers)?;
+            ground.ports.push(socket.local_addr().port());
+            match receivers {
+                Receivers::Sink => ground.sinks.push(socket),
+                Receivers::Read => ground.read(socket),
+            }
+        }
+        Ok(ground)
+    }
+
+    /// Addresses of participants, spread over the sockets.
+    pub(crate) fn destinations(&self, count: usize) -> Vec<SocketAddrV4> {
+        // Blocks of four to one socket: interleaved lists of 2 or 4 threads reach all sockets.
+        let port = |participant: usize| self.ports[participant / 4 % self.ports.len()];
+        (0..count)
+            .map(|n| SocketAddrV4::new(address(n), port(n)))
+            .collect()
+    }
+
+    /// Closes everything and tells how many packets were read.
+    pub(crate) fn close(self) -> u64 {
+        self.stop.store(true, Ordering::Relaxed);
+        for reader in self.readers {
+            // A reader that failed has read less, which the figures show.
+            let _ = reader.join();
+        }
+        drop(self.sinks);
+        self.read.load(Ordering::Relaxed)
+    }
+
+    fn read(&mut self, socket: UdpSocket) {
+        let (stop, read) = (Arc::clone(&self.stop), Arc::clone(&self.read));
+        self.readers.push(thread::spawn(move || {
+            // An error ends the reader; nothing read is the report's business.
+            let _ = drain(&socket, &stop, &read);
+        }));
+    }
+}
+
+fn open(receivers: Receivers) -> Result<UdpSocket, Error> {
+    let options = UdpOptions {
+        recv_buffer: if receivers == Receivers::Read {
+            READ_BUFFER
+        } else {
+            0
+        },
+        overflow_count: receivers == Receivers::Read,
+        ..UdpOptions::default()
+    };
+    UdpSocket::bind(SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)), &options)
+        .map_err(|error| Error::System("a receiving socket", error))
+}
+
+fn drain(socket: &UdpSocket, stop: &AtomicBool, read: &AtomicU64) -> std::io::Result<()> {
+    let poller = Poller::new()?;
+    poller.add(socket.fd(), 0, Interest::Read)?;
+    let mut events = Events::with_capacity(1);
+    let mut batch = RecvBatch::new(BATCH, DATAGRAM_MAX);
+    while !stop.load(Ordering::Relaxed) {
+        poller.wait(&mut events, Some(Duration::from_millis(10)))?;
+        loop {
+            let count = socket.recv(&mut batch)?;
+            read.fetch_add(count as u64, Ordering::Relaxed);
+            if count < BATCH {
+                break;
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,16 @@
+//! Broker processes: started, watched, measured and ended.
+
+mod broker;
+mod config;
+mod cpu;
+mod http;
+mod kernel;
+mod metrics;
+mod reap;
+
+pub(crate) use broker::Broker;
+pub(crate) use config::{Queuing, Setup};
+pub(crate) use cpu::{CpuTimes, own_cpu};
+pub(crate) use kernel::UdpCounters;
+pub(crate) use metrics::Metrics;
+pub(crate) use reap::exec;

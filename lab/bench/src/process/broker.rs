@@ -1,0 +1,176 @@
+//! One broker process.
+
+use std::fs::{self, File};
+use std::net::{SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde::Deserialize;
+
+use super::config::Setup;
+use super::{CpuTimes, Metrics, http};
+use crate::error::Error;
+
+const START_PATIENCE: Duration = Duration::from_secs(15);
+const STOP_PATIENCE: Duration = Duration::from_secs(5);
+const POLL: Duration = Duration::from_millis(20);
+/// Lines of its log that are shown when a broker dies.
+const LOG_TAIL: usize = 8;
+
+/// A running broker; ends with the value.
+pub(crate) struct Broker {
+    child: Child,
+    http: SocketAddr,
+    log: PathBuf,
+    /// Where clients and neighbours send.
+    pub(crate) udp: SocketAddr,
+}
+
+/// What `GET /v1/broker` answers; other fields are of no interest here.
+#[derive(Deserialize)]
+struct Description {
+    udp: Vec<SocketAddr>,
+}
+
+impl Broker {
+    /// Starts `sangam serve` with its files in `folder` and waits until it is ready.
+    ///
+    /// # Errors
+    /// [`Error::Broker`] with the end of its log if it is not ready in time.
+    pub(crate) fn start(setup: &Setup, folder: &Path) -> Result<Self, Error> {
+        let home = folder.join(format!("broker-{}", setup.number));
+        fs::create_dir_all(&home).map_err(|error| Error::file(&home, error))?;
+        let http = free_port()?;
+        let config = home.join("sangam.toml");
+        let text = setup.to_toml(http, &home.to_string_lossy());
+        fs::write(&config, text).map_err(|error| Error::file(&config, error))?;
+        let log = home.join("log");
+        let child = spawn(&config, &log)?;
+        let udp = SocketAddr::from(([127, 0, 0, 1], 0));
+        let mut broker = Self {
+            child,
+            http,
+            log,
+            udp,
+        };
+        broker.wait_until_ready()?;
+        broker.udp = broker.describe()?;
+        Ok(broker)
+    }
+
+    /// The broker's counters now.
+    ///
+    /// # Errors
+    /// [`Error::Broker`] if it does not answer.
+    pub(crate) fn metrics(&self) -> Result<Metrics, Error> {
+        self.get("/metrics").map(|text| Metrics::parse(&text))
+    }
+
+    /// CPU time the process has used until now.
+    pub(crate) fn cpu(&self) -> CpuTimes {
+        CpuTimes::of(self.child.id())
+    }
+
+    fn wait_until_ready(&mut self) -> Result<(), Error> {
+        let begun = Instant::now();
+        while begun.elapsed() < START_PATIENCE {
+            if let Ok(Some(status)) = self.child.try_wait() {
+                return Err(self.failed(&format!("ended with {status}")));
+            }
+            if http::get(self.http, "/readyz").is_ok_and(|(status, _)| status == 200) {
+                return Ok(());
+            }
+            thread::sleep(POLL);
+        }
+        Err(self.failed("was not ready in time"))
+    }
+
+    fn describe(&self) -> Result<SocketAddr, Error> {
+        let text = self.get("/v1/broker")?;
+        let parsed: Result<Description, _> = serde_json::from_str(&text);
+        let description = parsed.map_err(|error| self.failed(&format!("said {text}: {error}")))?;
+        let first = description.udp.first().copied();
+        first.ok_or_else(|| self.failed("has no UDP address"))
+    }
+
+    fn get(&self, path: &str) -> Result<String, Error> {
+        match http::get(self.http, path) {
+            Ok((200, body)) => Ok(body),
+            Ok((status, _)) => Err(self.failed(&format!("answered {status} to {path}"))),
+            Err(error) => Err(self.failed(&format!("did not answer {path}: {error}"))),
+        }
+    }
+
+    fn failed(&self, what: &str) -> Error {
+        let log = fs::read_to_string(&self.log).unwrap_or_default();
+        let lines: Vec<&str> = log.lines().collect();
+        let tail = lines[lines.len().saturating_sub(LOG_TAIL)..].join("\n");
+        Error::Broker(format!("the broker {what}; its log ends:\n{tail}"))
+    }
+
+    fn stop(&mut self) {
+        if let Some(pid) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw) {
+            // It may be gone already.
+            let _ = kill_process(pid, Signal::TERM);
+        }
+        let begun = Instant::now();
+        while begun.elapsed() < STOP_PATIENCE {
+            if !matches!(self.child.try_wait(), Ok(None)) {
+                return;
+            }
+            thread::sleep(POLL);
+        }
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Drop for Broker {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+fn spawn(config: &Path, log: &Path) -> Result<Child, Error> {
+    let output = File::create(log).map_err(|error| Error::file(log, error))?;
+    let errors = output
+        .try_clone()
+        .map_err(|error| Error::file(log, error))?;
+    let bench = std::env::current_exe().map_err(|error| Error::System("current_exe", error))?;
+    let sangam = sangam_binary(&bench)?;
+    Command::new(bench)
+        .arg("exec")
+        .arg(sangam)
+        .args(["serve", "--config"])
+        .arg(config)
+        .stdin(Stdio::null())
+        .stdout(output)
+        .stderr(errors)
+        .spawn()
+        .map_err(|error| Error::System("starting a broker", error))
+}
+
+/// `$SANGAM_BIN`, or the `sangam` beside this program.
+fn sangam_binary(bench: &Path) -> Result<PathBuf, Error> {
+    let path = match std::env::var_os("SANGAM_BIN") {
+        Some(path) => PathBuf::from(path),
+        None => bench.with_file_name("sangam"),
+    };
+    if path.is_file() {
+        return Ok(path);
+    }
+    Err(Error::Broker(format!(
+        "there is no broker at {}; build it with `cargo build --release -p sangam-app` or name it \
+         in SANGAM_BIN",
+        path.display()
+    )))
+}
+
+fn free_port() -> Result<SocketAddr, Error> {
+    TcpListener::bind("127.0.0.1:0")
+        .and_then(|listener| listener.local_addr())
+        .map_err(|error| Error::System("finding a free port", error))
+}

@@ -1,0 +1,83 @@
+//! The configuration file of a broker that the bench starts.
+
+use std::fmt::Write as _;
+use std::net::SocketAddr;
+
+/// How a broker queues: the papers' baseline or what this project does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Queuing {
+    /// Neighbours in their own queue (Uyar & Fox, section 3.1).
+    #[default]
+    Double,
+    /// One first-come-first-served thread (Uyar & Fox, section 3).
+    Single,
+}
+
+/// What distinguishes one broker of a run from another.
+#[derive(Clone, Debug)]
+pub(crate) struct Setup {
+    /// From 1, in the order of the chain.
+    pub(crate) number: usize,
+    /// Delivery shards.
+    pub(crate) shards: usize,
+    /// The kind of queuing.
+    pub(crate) queuing: Queuing,
+    /// The neighbour to dial.
+    pub(crate) neighbour: Option<SocketAddr>,
+}
+
+impl Queuing {
+    /// As configuration and reports name it.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Double => "double",
+            Self::Single => "single",
+        }
+    }
+}
+
+impl Setup {
+    /// The file's text. The kernel chooses the ports for media; the one for HTTP is known
+    /// beforehand, since the others are asked for there.
+    pub(super) fn to_toml(&self, http: SocketAddr, folder: &str) -> String {
+        let mut text = format!(
+            "[broker]\n\
+             name = \"bench-{}\"\n\
+             data_dir = \"{folder}\"\n\
+             shards = {}\n\
+             queuing = \"{}\"\n\n\
+             [listen]\n\
+             udp = [\"127.0.0.1:0\"]\n\
+             tcp = []\n\
+             http = \"{http}\"\n\n\
+             [links]\n\
+             accept = [\"127.0.0.0/8\"]\n",
+            self.number,
+            self.shards,
+            self.queuing.name(),
+        );
+        if let Some(neighbour) = self.neighbour {
+            let _ = write!(text, "\n[[link]]\naddress = \"{neighbour}\"\n");
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_neighbour_is_dialled() {
+        let setup = Setup {
+            number: 2,
+            shards: 1,
+            queuing: Queuing::Single,
+            neighbour: Some(SocketAddr::from(([127, 0, 0, 1], 7000))),
+        };
+        let text = setup.to_toml(SocketAddr::from(([127, 0, 0, 1], 8080)), "/tmp/b2");
+        assert!(text.contains("queuing = \"single\""));
+        assert!(text.contains("http = \"127.0.0.1:8080\""));
+        assert!(text.ends_with("[[link]]\naddress = \"127.0.0.1:7000\"\n"));
+    }
+}

@@ -1,0 +1,45 @@
+//! The little of HTTP/1.1 that reading a broker's state takes (RFC 9112).
+
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+const PATIENCE: Duration = Duration::from_secs(2);
+/// More than any broker's metrics.
+const BODY_MAX: u64 = 16 << 20;
+
+/// Status and body of a GET.
+///
+/// # Errors
+/// Those of the connection; `InvalidData` if the answer is no HTTP.
+pub(super) fn get(address: SocketAddr, path: &str) -> io::Result<(u16, String)> {
+    let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    // HTTP/1.0 keeps the answer free of chunks and ends it with the connection.
+    write!(
+        stream,
+        "GET {path} HTTP/1.0\r\nHost: {address}\r\nConnection: close\r\n\r\n"
+    )?;
+    let mut answer = String::new();
+    stream.take(BODY_MAX).read_to_string(&mut answer)?;
+    parse(&answer).ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "no HTTP answer"))
+}
+
+fn parse(answer: &str) -> Option<(u16, String)> {
+    let (head, body) = answer.split_once("\r\n\r\n")?;
+    let status = head.strip_prefix("HTTP/1.")?.get(2..5)?.parse().ok()?;
+    Some((status, body.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn status_and_body_are_found() {
+        let answer = "HTTP/1.0 200 OK\r\ncontent-type: text/plain\r\n\r\nready\n";
+        assert_eq!(parse(answer), Some((200, "ready\n".to_owned())));
+        assert_eq!(parse("SSH-2.0-OpenSSH\r\n"), None);
+    }
+}

@@ -1,0 +1,349 @@
+//! Puts a broker together: sockets, rings, threads.
+
+use std::net::SocketAddr;
+use std::sync::atomic::AtomicU32;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+
+use arc_swap::ArcSwap;
+use rtrb::{Consumer, RingBuffer};
+use sangam_broker::Snapshot;
+use sangam_io::pool::{Packet, Pool};
+use sangam_io::port::Port;
+use sangam_io::tcp::listen;
+use sangam_io::udp::{UdpOptions, UdpSocket};
+use sangam_io::wake::{Waker, pair};
+use sangam_link::Acceptor;
+use sangam_model::Class;
+
+use crate::broker::{Addresses, Broker, LinkInfo, ShardHandle, StartError};
+use crate::command::{ControlEvent, Entry, Outlet, ShardCommand};
+use crate::config::{BrokerConfig, Queuing};
+use crate::control::{self, Control};
+use crate::counters::Counters;
+use crate::lane::{self, Lane, LinkTable, ShardDoor};
+use crate::port::door::DoorPort;
+use crate::port::leg::LegPort;
+use crate::port::native::NativePort;
+use crate::port::tcp::TcpPort;
+use crate::shard::{self, RING, Shard};
+use crate::welcome::Greeting;
+
+/// Commands that may wait for a thread.
+const COMMANDS: usize = 65_536;
+/// Hellos that may wait for a shard.
+const ADMISSIONS: usize = 4_096;
+/// Legs and doors that may wait for a shard.
+const REQUESTS: usize = 64;
+
+/// What all parts share while they are made.
+struct Site {
+    config: BrokerConfig,
+    pool: Pool,
+    greeting: Greeting,
+    acceptor: Acceptor,
+    control: (SyncSender<ControlEvent>, Waker),
+    lane_waker: Waker,
+    tcp: Vec<SocketAddr>,
+}
+
+/// The ends of a shard that others hold.
+struct ShardEnds {
+    shard: Shard,
+    door: ShardDoor,
+    handle: ShardHandle,
+    commands: SyncSender<ShardCommand>,
+    waker: Waker,
+    counters: Arc<Counters>,
+}
+
+pub(crate) fn start(config: BrokerConfig) -> Result<Broker, StartError> {
+    if !(1..=64).contains(&config.shards) {
+        return Err(StartError::Config("a broker has between 1 and 64 shards"));
+    }
+    let sockets = public_sockets(&config)?;
+    let udp: Vec<SocketAddr> = sockets.iter().map(UdpSocket::local_addr).collect();
+    if let Some(port) = udp.first().map(SocketAddr::port)
+        && udp.iter().any(|address| address.port() != port)
+    {
+        return Err(StartError::Config(
+            "all UDP addresses of a broker share one port number",
+        ));
+    }
+    let (control_sender, control_events) = sync_channel(COMMANDS);
+    let (control_waker, control_sleeper) = pair()?;
+    let (lane_waker, lane_sleeper) = pair()?;
+    let mut site = Site {
+        pool: Pool::new(config.pool_small, config.pool_large),
+        greeting: Greeting {
+            broker: config.id,
+            incarnation: config.incarnation,
+            media_port: udp.first().map_or(0, SocketAddr::port),
+            datagram_max: config.datagram_max,
+            keepalive_ms: config.keepalive_ms,
+            sessions: Arc::new(AtomicU32::new(1)),
+        },
+        acceptor: Acceptor::new(config.secret),
+        control: (control_sender.clone(), control_waker),
+        lane_waker: lane_waker.clone(),
+        tcp: config.tcp.clone(),
+        config,
+    };
+    let shards = match site.config.queuing {
+        Queuing::Double => site.config.shards,
+        Queuing::Single => 1,
+    };
+    let mut ends = Vec::new();
+    for number in 0..shards {
+        ends.push(site.shard(number as u16, &udp)?);
+    }
+    let shown = Arc::new(Mutex::new(Vec::new()));
+    let snapshot = Arc::new(ArcSwap::from_pointee(Snapshot::default()));
+    let (lane_commands, lane_inbox) = sync_channel(COMMANDS);
+    let links = link_table(&site, &udp, shown.clone());
+    let lane_counters = Arc::new(Counters::default());
+    let control = Control::new(control::Parts {
+        id: site.config.id,
+        incarnation: site.config.incarnation,
+        seed: seed(&site.config),
+        events: control_events,
+        sleeper: control_sleeper,
+        snapshot: snapshot.clone(),
+        lane: (lane_commands, lane_waker),
+        shards: ends
+            .iter()
+            .map(|end| (end.commands.clone(), end.waker.clone()))
+            .collect(),
+    });
+    let mut counters = vec![("lane".to_owned(), lane_counters.clone())];
+    counters.extend(
+        (0..)
+            .zip(&ends)
+            .map(|(n, end)| (format!("shard{n}"), end.counters.clone())),
+    );
+    let (mut doors, mut handles, mut running) = (Vec::new(), Vec::new(), Vec::new());
+    for end in ends {
+        doors.push(end.door);
+        handles.push(end.handle);
+        running.push(end.shard);
+    }
+    let inline = match site.config.queuing {
+        Queuing::Double => None,
+        Queuing::Single => running.pop(),
+    };
+    let lane = Lane::new(lane::Parts {
+        id: site.config.id,
+        pool: site.pool.clone(),
+        sockets,
+        sleeper: lane_sleeper,
+        snapshot,
+        commands: lane_inbox,
+        control: site.outlet(),
+        shards: doors,
+        links,
+        acceptor: site.acceptor.clone(),
+        accept_links: site.config.accept_links.clone(),
+        clients_max: site.config.clients_max,
+        publisher_packets_per_s: site.config.publisher_packets_per_s,
+        counters: lane_counters,
+        inline,
+    })?;
+    let mut threads = vec![spawn("sangam-control", move || control.run())?];
+    threads.push(spawn("sangam-lane", move || lane.run())?);
+    for (number, shard) in running.into_iter().enumerate() {
+        threads.push(spawn(&format!("sangam-shard{number}"), move || {
+            shard.run()
+        })?);
+    }
+    let broker = Broker {
+        id: site.config.id,
+        incarnation: site.config.incarnation,
+        addresses: Addresses { udp, tcp: site.tcp },
+        control: control_sender,
+        control_waker: site.control.1,
+        shards: handles,
+        counters,
+        links: shown,
+        pool: site.pool,
+        next_shard: AtomicU32::new(0),
+        threads,
+    };
+    for leg in site.config.legs {
+        let name = leg.name.clone();
+        broker
+            .add_leg(leg)
+            .map_err(|error| StartError::Leg(name, error))?;
+    }
+    Ok(broker)
+}
+
+impl Site {
+    fn outlet(&self) -> Outlet<ControlEvent> {
+        Outlet::new(self.control.0.clone(), self.control.1.clone())
+    }
+
+    fn shard(&mut self, number: u16, udp: &[SocketAddr]) -> Result<ShardEnds, StartError> {
+        let (waker, sleeper) = pair()?;
+        let counters = Arc::new(Counters::default());
+        let mut ports: Vec<Box<dyn Port>> = Vec::new();
+        let mut admissions = Vec::new();
+        for address in udp {
+            let (sender, arrivals) = sync_channel(ADMISSIONS);
+            admissions.push(sender);
+            ports.push(Box::new(self.native(*address, arrivals, &counters)?));
+        }
+        for index in 0..self.tcp.len() {
+            ports.push(Box::new(self.tcp(index, &counters)?));
+        }
+        let (legs, leg_commands) = sync_channel(REQUESTS);
+        ports.push(Box::new(LegPort::new(leg_commands, counters.clone())));
+        let (doors, door_arrivals) = sync_channel(REQUESTS);
+        ports.push(Box::new(DoorPort::new(door_arrivals, counters.clone())));
+
+        let (inlets, inbound) = rings();
+        let (to_lane, from) = RingBuffer::<Packet>::new(RING);
+        let (commands, inbox) = sync_channel(COMMANDS);
+        let shard = Shard::new(shard::Parts {
+            number,
+            pool: self.pool.clone(),
+            sleeper,
+            inbound,
+            commands: inbox,
+            control: self.outlet(),
+            to_lane,
+            lane: self.lane_waker.clone(),
+            ports,
+            counters: counters.clone(),
+        })?;
+        let door = ShardDoor {
+            inlets,
+            from,
+            waker: waker.clone(),
+            admissions,
+            counters: counters.clone(),
+        };
+        let handle = ShardHandle {
+            waker: waker.clone(),
+            legs,
+            doors,
+        };
+        Ok(ShardEnds {
+            shard,
+            door,
+            handle,
+            commands,
+            waker,
+            counters,
+        })
+    }
+
+    /// The shard's own UDP port beside a public address.
+    fn native(
+        &self,
+        public: SocketAddr,
+        arrivals: Receiver<crate::port::native::Admission>,
+        counters: &Arc<Counters>,
+    ) -> Result<NativePort, StartError> {
+        let address = SocketAddr::new(public.ip(), 0);
+        let socket = bind(address, &self.config, false)?;
+        Ok(NativePort::new(
+            socket,
+            arrivals,
+            self.greeting.clone(),
+            counters.clone(),
+        ))
+    }
+
+    /// The shard's listener; the first shard settles the port number for all.
+    fn tcp(&mut self, index: usize, counters: &Arc<Counters>) -> Result<TcpPort, StartError> {
+        let address = self.tcp[index];
+        let failed = |source| StartError::Bind {
+            transport: "tcp",
+            address,
+            source,
+        };
+        let listener = listen(address).map_err(failed)?;
+        self.tcp[index] = listener.local_addr()?;
+        let (acceptor, greeting) = (self.acceptor.clone(), self.greeting.clone());
+        Ok(TcpPort::new(listener, acceptor, greeting, counters.clone()))
+    }
+}
+
+fn rings() -> (shard::Inlets, [Consumer<Entry>; Class::ALL.len()]) {
+    let mut inlets = Vec::new();
+    let inbound = Class::ALL.map(|_| {
+        let (producer, consumer) = RingBuffer::new(RING);
+        inlets.push(producer);
+        consumer
+    });
+    let mut inlets = inlets.into_iter();
+    let inlets = Class::ALL.map(|_| inlets.next().expect("one producer for each class"));
+    (inlets, inbound)
+}
+
+fn public_sockets(config: &BrokerConfig) -> Result<Vec<UdpSocket>, StartError> {
+    let families = config
+        .udp
+        .iter()
+        .map(SocketAddr::is_ipv6)
+        .collect::<Vec<_>>();
+    if families.is_empty() || families.iter().filter(|v6| **v6).count() > 1 || families.len() > 2 {
+        return Err(StartError::Config(
+            "a broker has one UDP address for IPv4, IPv6 or each",
+        ));
+    }
+    if families == [false, false] {
+        return Err(StartError::Config(
+            "a broker has one UDP address for IPv4, IPv6 or each",
+        ));
+    }
+    let mut sockets: Vec<UdpSocket> = Vec::new();
+    for address in &config.udp {
+        let mut address = *address;
+        if let Some(first) = sockets.first()
+            && address.port() == 0
+        {
+            // One port number for both families, so that a host name is enough for callers.
+            address.set_port(first.local_addr().port());
+        }
+        sockets.push(bind(address, config, true)?);
+    }
+    Ok(sockets)
+}
+
+fn bind(address: SocketAddr, config: &BrokerConfig, gro: bool) -> Result<UdpSocket, StartError> {
+    let options = UdpOptions {
+        recv_buffer: config.socket_buffer,
+        send_buffer: config.socket_buffer,
+        gro: gro && config.queuing == Queuing::Double,
+        path_mtu_discovery: true,
+        ..UdpOptions::default()
+    };
+    let failed = |source| StartError::Bind {
+        transport: "udp",
+        address,
+        source,
+    };
+    UdpSocket::bind(address, &options).map_err(failed)
+}
+
+fn link_table(site: &Site, udp: &[SocketAddr], shown: Arc<Mutex<Vec<LinkInfo>>>) -> LinkTable {
+    let families = udp.iter().map(SocketAddr::is_ipv6).collect();
+    let mut links = LinkTable::new(site.greeting.clone(), families, seed(&site.config), shown);
+    for address in &site.config.links {
+        if !links.add_configured(*address) {
+            tracing::warn!(%address, "a link is configured twice, or for another address family");
+        }
+    }
+    links
+}
+
+fn seed(config: &BrokerConfig) -> u64 {
+    let [a, b, c, d, e, f, g, h, ..] = config.secret;
+    u64::from_be_bytes([a, b, c, d, e, f, g, h])
+}
+
+fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> std::io::Result<JoinHandle<()>> {
+    std::thread::Builder::new().name(name.to_owned()).spawn(run)
+}

@@ -1,0 +1,283 @@
+//! A running broker: its threads, and the handle through which the rest of the program sees it.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use sangam_io::door::{BrokerDoor, ClientDoor, door};
+use sangam_io::wake::Waker;
+use sangam_model::{BrokerId, Incarnation, MediaInfo, StreamId, Topic};
+
+use crate::command::ControlEvent;
+use crate::config::{BrokerConfig, LegSpec};
+use crate::counters::{Counters, Sample};
+use crate::port::leg::{LegCommand, LegError, LegInfo};
+use crate::{assembly, samples};
+
+/// How long a question to another thread of the broker may take.
+const ANSWER: Duration = Duration::from_secs(5);
+/// Events that may wait in each direction of an in-process door.
+const DOOR: usize = 4_096;
+
+/// Why a broker does not start.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum StartError {
+    /// An address cannot be bound.
+    Bind {
+        /// `udp` or `tcp`.
+        transport: &'static str,
+        /// The address.
+        address: SocketAddr,
+        /// What the kernel says.
+        source: io::Error,
+    },
+    /// The configuration contradicts itself.
+    Config(&'static str),
+    /// A leg of the configuration cannot be made.
+    Leg(String, LegError),
+    /// The kernel refuses something else.
+    Io(io::Error),
+}
+
+impl std::fmt::Display for StartError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Bind {
+                transport,
+                address,
+                source,
+            } if source.kind() == io::ErrorKind::AddrInUse => {
+                write!(
+                    f,
+                    "{transport} port {address} is in use; stop the program that holds it \
+                     (`ss -lunpt` names it) or choose another port"
+                )
+            }
+            Self::Bind {
+                transport,
+                address,
+                source,
+            } => {
+                write!(f, "cannot listen on {transport} {address}: {source}")
+            }
+            Self::Config(what) => f.write_str(what),
+            Self::Leg(name, error) => write!(f, "leg `{name}`: {error}"),
+            Self::Io(error) => write!(f, "the kernel refuses: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for StartError {}
+
+impl From<io::Error> for StartError {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+/// Where a broker listens in truth.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Addresses {
+    /// Public UDP ports.
+    pub udp: Vec<SocketAddr>,
+    /// TCP ports.
+    pub tcp: Vec<SocketAddr>,
+}
+
+/// One stream that the broker knows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StreamInfo {
+    /// Its id.
+    pub id: StreamId,
+    /// Its topic.
+    pub topic: Topic,
+    /// What it carries.
+    pub media: MediaInfo,
+    /// Neighbours it is sent to.
+    pub links: usize,
+    /// Whether it enters the network here.
+    pub local: bool,
+}
+
+/// A neighbour link as it stands.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LinkInfo {
+    /// The neighbour's address.
+    pub address: SocketAddr,
+    /// Who it is, once known.
+    pub peer: Option<(BrokerId, Incarnation)>,
+    /// Whether events flow.
+    pub up: bool,
+    /// Smoothed round trip.
+    pub rtt: Option<Duration>,
+}
+
+/// A way to one shard for the handle.
+#[derive(Debug)]
+pub(crate) struct ShardHandle {
+    pub(crate) waker: Waker,
+    pub(crate) legs: SyncSender<LegCommand>,
+    pub(crate) doors: SyncSender<BrokerDoor>,
+}
+
+/// A running broker. Dropping it stops the broker.
+#[derive(Debug)]
+pub struct Broker {
+    pub(crate) id: BrokerId,
+    pub(crate) incarnation: Incarnation,
+    pub(crate) addresses: Addresses,
+    pub(crate) control: SyncSender<ControlEvent>,
+    pub(crate) control_waker: Waker,
+    pub(crate) shards: Vec<ShardHandle>,
+    pub(crate) counters: Vec<(String, Arc<Counters>)>,
+    pub(crate) links: Arc<std::sync::Mutex<Vec<LinkInfo>>>,
+    pub(crate) pool: sangam_io::pool::Pool,
+    pub(crate) next_shard: AtomicU32,
+    pub(crate) threads: Vec<JoinHandle<()>>,
+}
+
+impl Broker {
+    /// Binds, links and serves.
+    ///
+    /// # Errors
+    /// See [`StartError`].
+    pub fn start(config: BrokerConfig) -> Result<Self, StartError> {
+        assembly::start(config)
+    }
+
+    /// The broker's id.
+    #[must_use]
+    pub fn id(&self) -> BrokerId {
+        self.id
+    }
+
+    /// Which of its lives this is.
+    #[must_use]
+    pub fn incarnation(&self) -> Incarnation {
+        self.incarnation
+    }
+
+    /// Where it listens, with the ports the kernel chose.
+    #[must_use]
+    pub fn addresses(&self) -> &Addresses {
+        &self.addresses
+    }
+
+    /// Everything the broker counts.
+    #[must_use]
+    pub fn samples(&self) -> Vec<Sample> {
+        samples::collect(self)
+    }
+
+    /// The neighbour links, as of the last change or second.
+    #[must_use]
+    pub fn links(&self) -> Vec<LinkInfo> {
+        self.links
+            .lock()
+            .map(|links| links.clone())
+            .unwrap_or_default()
+    }
+
+    /// The streams the broker knows; empty if it is stopping.
+    #[must_use]
+    pub fn streams(&self) -> Vec<StreamInfo> {
+        let (answer, streams) = sync_channel(1);
+        if self.control.send(ControlEvent::Streams(answer)).is_err() {
+            return Vec::new();
+        }
+        self.control_waker.wake();
+        streams.recv_timeout(ANSWER).unwrap_or_default()
+    }
+
+    /// Native clients, legs and doors.
+    #[must_use]
+    pub fn peers(&self) -> u64 {
+        self.counters
+            .iter()
+            .map(|(_, counters)| counters.peers.get())
+            .sum()
+    }
+
+    /// Opens a door for a client in this process.
+    ///
+    /// # Errors
+    /// The kernel gives no eventfd, or the broker is stopping.
+    pub fn door(&self) -> io::Result<ClientDoor> {
+        let shard = &self.shards[self.pick_shard()];
+        let (client, broker) = door(DOOR, shard.waker.clone())?;
+        let stopping = |_| io::Error::other("the broker is stopping");
+        shard.doors.send(broker).map_err(stopping)?;
+        shard.waker.wake();
+        Ok(client)
+    }
+
+    /// Makes a raw RTP leg.
+    ///
+    /// # Errors
+    /// A name twice, an address in use, a socket the kernel refuses.
+    pub fn add_leg(&self, spec: LegSpec) -> Result<LegInfo, LegError> {
+        if self.legs().iter().any(|leg| leg.spec.name == spec.name) {
+            return Err(LegError::Exists);
+        }
+        let shard = self.pick_shard();
+        self.ask_leg(shard, |answer| LegCommand::Add(Box::new(spec), answer))
+            .unwrap_or(Err(LegError::Stopping))
+    }
+
+    /// Ends a leg; whether there was one of this name.
+    #[must_use]
+    pub fn remove_leg(&self, name: &str) -> bool {
+        (0..self.shards.len()).any(|shard| {
+            let removed = |answer| LegCommand::Remove(name.to_owned(), answer);
+            self.ask_leg(shard, removed).unwrap_or(false)
+        })
+    }
+
+    /// The legs there are.
+    #[must_use]
+    pub fn legs(&self) -> Vec<LegInfo> {
+        let of = |shard| self.ask_leg(shard, LegCommand::List).unwrap_or_default();
+        (0..self.shards.len()).flat_map(of).collect()
+    }
+
+    /// Says goodbye to clients and neighbours, and stops all threads.
+    pub fn shutdown(&mut self) {
+        // The thread may be gone already: then there is nothing left to stop.
+        let _ = self.control.send(ControlEvent::Stop);
+        self.control_waker.wake();
+        for thread in self.threads.drain(..) {
+            if thread.join().is_err() {
+                tracing::error!("a thread of the broker had panicked");
+            }
+        }
+    }
+
+    fn pick_shard(&self) -> usize {
+        let next = self
+            .next_shard
+            .fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        next as usize % self.shards.len()
+    }
+
+    fn ask_leg<T>(
+        &self,
+        shard: usize,
+        command: impl FnOnce(SyncSender<T>) -> LegCommand,
+    ) -> Option<T> {
+        let (answer, answered) = sync_channel(1);
+        self.shards[shard].legs.send(command(answer)).ok()?;
+        self.shards[shard].waker.wake();
+        answered.recv_timeout(ANSWER).ok()
+    }
+}
+
+impl Drop for Broker {
+    fn drop(&mut self) {
+        self.shutdown();
+    }
+}

@@ -1,0 +1,133 @@
+//! What the threads of a broker tell each other.
+
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::mpsc::{SyncSender, TrySendError};
+
+use sangam_broker::{LinkId, Owner};
+use sangam_io::wake::Waker;
+use sangam_model::{Filter, MediaInfo, StreamId, Time, Topic};
+use sangam_wire::Message;
+
+use sangam_io::pool::Packet;
+
+use crate::broker::StreamInfo;
+use crate::shard::Subscriber;
+
+/// An event on its way to a shard.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    pub(crate) packet: Packet,
+    /// When the lane took it.
+    pub(crate) at: Time,
+}
+
+/// To a shard, from control.
+#[derive(Debug)]
+pub(crate) enum ShardCommand {
+    Added {
+        id: StreamId,
+        topic: Topic,
+        media: Arc<MediaInfo>,
+        owner: Option<Owner>,
+    },
+    Removed(StreamId),
+    Tell {
+        to: Subscriber,
+        message: Message,
+    },
+    Stop,
+}
+
+/// To the lane, from control.
+#[derive(Debug)]
+pub(crate) enum LaneCommand {
+    Send { link: LinkId, message: Message },
+    Stop,
+}
+
+/// To control.
+#[derive(Debug)]
+pub(crate) enum ControlEvent {
+    FilterAdded {
+        shard: u16,
+        filter: Filter,
+    },
+    FilterRemoved {
+        shard: u16,
+        filter: Filter,
+    },
+    Publish(Box<Wish>),
+    Unpublish {
+        owner: Owner,
+        stream: StreamId,
+    },
+    /// A client left; its streams end.
+    OwnerGone(Owner),
+    LinkUp(LinkId),
+    LinkDown(LinkId),
+    Message {
+        link: LinkId,
+        message: Message,
+    },
+    Streams(SyncSender<Vec<StreamInfo>>),
+    Stop,
+}
+
+/// A wish to publish.
+#[derive(Debug)]
+pub(crate) struct Wish {
+    pub(crate) owner: Owner,
+    pub(crate) request: u32,
+    pub(crate) topic: Topic,
+    pub(crate) media: MediaInfo,
+    /// Whence events come by datagram; `None` if through the shard.
+    pub(crate) source: Option<SocketAddr>,
+}
+
+/// A sending end for a thread that must never block: what the channel does not take waits here.
+///
+/// The backlog is bounded by what its senders may have under way: each peer a few control
+/// messages, each link a window of them.
+#[derive(Debug)]
+pub(crate) struct Outlet<T> {
+    channel: SyncSender<T>,
+    waker: Waker,
+    backlog: VecDeque<T>,
+}
+
+impl<T> Outlet<T> {
+    pub(crate) fn new(channel: SyncSender<T>, waker: Waker) -> Self {
+        Self {
+            channel,
+            waker,
+            backlog: VecDeque::new(),
+        }
+    }
+
+    pub(crate) fn send(&mut self, item: T) {
+        self.backlog.push_back(item);
+        self.flush();
+    }
+
+    /// Tries again; whether everything is gone.
+    pub(crate) fn flush(&mut self) -> bool {
+        let mut sent = false;
+        while let Some(item) = self.backlog.pop_front() {
+            match self.channel.try_send(item) {
+                Ok(()) => sent = true,
+                Err(TrySendError::Full(item)) => {
+                    self.backlog.push_front(item);
+                    break;
+                }
+                // The other thread has stopped: the broker is shutting down.
+                Err(TrySendError::Disconnected(_)) => {}
+            }
+        }
+        if sent {
+            self.waker.wake();
+        }
+        self.backlog.is_empty()
+    }
+}

@@ -1,0 +1,185 @@
+//! What a broker is started with.
+
+use std::net::SocketAddr;
+
+use sangam_model::{BrokerId, Filter, Incarnation, MediaInfo, Topic, limits};
+
+/// How events wait for delivery.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Queuing {
+    /// Uyar & Fox, section 3.1: relaying and delivery have queues and threads of their own.
+    #[default]
+    Double,
+    /// Uyar & Fox, section 3: one thread, first come first served, neighbours first within each
+    /// packet. The baseline of the `double-queue` experiment.
+    Single,
+}
+
+/// A range of addresses, for example 10.0.0.0/8.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Network {
+    /// Any address of the range.
+    pub address: std::net::IpAddr,
+    /// Leading bits that count, at most 32 or 128.
+    pub prefix: u8,
+}
+
+impl Network {
+    /// Whether `ip` lies in the range; IPv4-mapped IPv6 counts as IPv4.
+    #[must_use]
+    pub fn contains(&self, ip: std::net::IpAddr) -> bool {
+        use std::net::IpAddr::{V4, V6};
+        match (self.address, ip.to_canonical()) {
+            (V4(own), V4(ip)) => same_bits(&own.octets(), &ip.octets(), self.prefix),
+            (V6(own), V6(ip)) => same_bits(&own.octets(), &ip.octets(), self.prefix),
+            _ => false,
+        }
+    }
+}
+
+fn same_bits(a: &[u8], b: &[u8], prefix: u8) -> bool {
+    let whole = usize::from(prefix / 8);
+    let Some(mask) = 0xff_u8.checked_shl(8 - u32::from(prefix % 8)) else {
+        return a[..whole] == b[..whole];
+    };
+    a[..whole] == b[..whole] && (prefix % 8 == 0 || a[whole] & mask == b[whole] & mask)
+}
+
+/// Where RTCP goes beside RTP.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RtcpPort {
+    /// RFC 5761: the same port.
+    #[default]
+    Mux,
+    /// RFC 3550 section 11: the next higher port.
+    Next,
+}
+
+/// A raw RTP endpoint that knows nothing of Sangam (the papers' RTPLink).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LegSpec {
+    /// Unique in the broker.
+    pub name: String,
+    /// RTP from the endpoint is taken at this address and published under the topic.
+    pub receive: Option<LegReceive>,
+    /// What the filter selects is sent as RTP to this address.
+    pub send: Option<LegSend>,
+    /// Where RTCP travels.
+    pub rtcp: RtcpPort,
+}
+
+/// The half of a leg that brings media in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LegReceive {
+    /// Local address; port 0 lets the kernel choose.
+    pub listen: SocketAddr,
+    /// Where it is published.
+    pub topic: Topic,
+    /// What it carries.
+    pub media: MediaInfo,
+}
+
+/// The half of a leg that takes media out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LegSend {
+    /// Where RTP is sent.
+    pub to: SocketAddr,
+    /// What is sent.
+    pub filter: Filter,
+}
+
+/// Everything a broker needs to know. Identities and addresses are checked by the caller.
+#[derive(Clone, Debug)]
+pub struct BrokerConfig {
+    /// Hash of the broker's key.
+    pub id: BrokerId,
+    /// Which of its lives.
+    pub incarnation: Incarnation,
+    /// A secret drawn at random, for cookies and hashing.
+    pub secret: [u8; 16],
+    /// Public UDP addresses: at most one per address family; port 0 lets the kernel choose.
+    pub udp: Vec<SocketAddr>,
+    /// TCP addresses, at most one per address family.
+    pub tcp: Vec<SocketAddr>,
+    /// Neighbour brokers to dial.
+    pub links: Vec<SocketAddr>,
+    /// Networks from which neighbour brokers may dial.
+    pub accept_links: Vec<Network>,
+    /// Legs that exist from the start.
+    pub legs: Vec<LegSpec>,
+    /// Delivery shards, `1..=64`.
+    pub shards: usize,
+    /// Queues and threads.
+    pub queuing: Queuing,
+    /// Pool buffers of 2 KiB.
+    pub pool_small: usize,
+    /// Pool buffers of 16 KiB.
+    pub pool_large: usize,
+    /// Bytes of the kernel's receive and send buffer for each socket.
+    pub socket_buffer: usize,
+    /// Native clients, in all shards together.
+    pub clients_max: usize,
+    /// Packets of one publisher each second.
+    pub publisher_packets_per_s: u32,
+    /// How often clients must be heard, in milliseconds.
+    pub keepalive_ms: u16,
+    /// Largest UDP payload sent to anybody, in bytes; the path's own limit applies as well.
+    pub datagram_max: u16,
+}
+
+impl Default for BrokerConfig {
+    /// Loopback, kernel-chosen ports, one shard per core.
+    fn default() -> Self {
+        let loopback = SocketAddr::from(([127, 0, 0, 1], 0));
+        Self {
+            id: BrokerId(1),
+            incarnation: Incarnation(0),
+            secret: [0; 16],
+            udp: vec![loopback],
+            tcp: vec![loopback],
+            links: Vec::new(),
+            accept_links: vec![Network {
+                address: loopback.ip(),
+                prefix: 8,
+            }],
+            legs: Vec::new(),
+            shards: std::thread::available_parallelism()
+                .map_or(1, usize::from)
+                .min(64),
+            queuing: Queuing::Double,
+            pool_small: 32_768,
+            pool_large: 256,
+            socket_buffer: 4 << 20,
+            clients_max: limits::CLIENTS_PER_BROKER,
+            publisher_packets_per_s: limits::PUBLISHER_PACKETS_PER_S,
+            keepalive_ms: 5_000,
+            datagram_max: 1_472,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn networks_contain_what_shares_their_prefix() {
+        let ten = Network {
+            address: [10, 20, 0, 0].into(),
+            prefix: 12,
+        };
+        assert!(ten.contains([10, 31, 1, 1].into()));
+        assert!(!ten.contains([10, 32, 1, 1].into()));
+        let all = Network {
+            address: [0, 0, 0, 0].into(),
+            prefix: 0,
+        };
+        assert!(all.contains([1, 2, 3, 4].into()));
+        let one = Network {
+            address: [127, 0, 0, 1].into(),
+            prefix: 32,
+        };
+        assert!(one.contains("::ffff:127.0.0.1".parse().unwrap()));
+        assert!(!one.contains("::1".parse().unwrap()));
+    }
+}

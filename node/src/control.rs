@@ -1,0 +1,287 @@
+//! Control: what changes rarely. It owns interest and streams, and publishes the snapshot.
+//!
+//! It sleeps until told something, does all that follows, and builds at most one snapshot for a
+//! whole batch of changes.
+
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender};
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use sangam_broker::{
+    Change, FilterIndex, InterestInput, InterestOutput, InterestTable, LinkId, Owner, Publication,
+    Snapshot, StreamChange, StreamError, StreamInput, StreamOutput, StreamTable,
+};
+use sangam_io::clock;
+use sangam_io::wake::{Sleeper, Waker};
+use sangam_model::limits::FILTERS_PER_BROKER;
+use sangam_model::{BrokerId, Filter, Incarnation};
+use sangam_wire::{Message, Refusal};
+
+use crate::broker::StreamInfo;
+use crate::command::{ControlEvent, LaneCommand, ShardCommand, Wish};
+
+/// Events handled before their consequences are published.
+const BATCH: usize = 1_024;
+/// The longest sleep: a bound for whatever forgets to set a deadline.
+const REST: Duration = Duration::from_secs(1);
+
+/// What control is made of.
+pub(crate) struct Parts {
+    pub(crate) id: BrokerId,
+    pub(crate) incarnation: Incarnation,
+    /// Keys the snapshot's hash.
+    pub(crate) seed: u64,
+    pub(crate) events: Receiver<ControlEvent>,
+    pub(crate) sleeper: Sleeper,
+    pub(crate) snapshot: Arc<ArcSwap<Snapshot>>,
+    pub(crate) lane: (SyncSender<LaneCommand>, Waker),
+    pub(crate) shards: Vec<(SyncSender<ShardCommand>, Waker)>,
+}
+
+/// The control thread.
+pub(crate) struct Control {
+    parts: Parts,
+    interest: InterestTable,
+    streams: StreamTable,
+    /// Which shards hold which filters.
+    filters: FilterIndex<u16>,
+    stopping: bool,
+}
+
+impl Control {
+    pub(crate) fn new(parts: Parts) -> Self {
+        Self {
+            interest: InterestTable::new(parts.id, parts.incarnation),
+            streams: StreamTable::new(parts.id, parts.incarnation),
+            filters: FilterIndex::new(FILTERS_PER_BROKER * 64),
+            parts,
+            stopping: false,
+        }
+    }
+
+    /// Runs until the broker stops.
+    pub(crate) fn run(mut self) {
+        while !self.stopping {
+            let mut published = Vec::new();
+            for _ in 0..BATCH {
+                let Ok(event) = self.parts.events.try_recv() else {
+                    break;
+                };
+                self.handle(event, &mut published);
+            }
+            let now = clock::now();
+            self.interest.handle(now, InterestInput::Tick);
+            self.streams.handle(now, StreamInput::Tick);
+            self.settle();
+            // Only now does the lane know the streams, so only now may their owners send.
+            for (owner, message) in published {
+                self.answer(owner, message);
+            }
+            if !self.stopping {
+                self.sleep();
+            }
+        }
+        self.stop();
+    }
+
+    fn sleep(&mut self) {
+        self.parts.sleeper.arm();
+        let mut timeout = REST;
+        let deadlines = [self.interest.deadline(), self.streams.deadline()];
+        if let Some(at) = deadlines.into_iter().flatten().min() {
+            timeout = timeout.min(at - clock::now());
+        }
+        if let Ok(event) = self.parts.events.try_recv() {
+            let mut published = Vec::new();
+            self.handle(event, &mut published);
+            self.settle();
+            for (owner, message) in published {
+                self.answer(owner, message);
+            }
+            timeout = Duration::ZERO;
+        }
+        if let Err(error) = self.parts.sleeper.wait(Some(timeout)) {
+            tracing::error!(%error, "control cannot wait for events");
+        }
+        self.parts.sleeper.disarm();
+    }
+
+    fn handle(&mut self, event: ControlEvent, published: &mut Vec<(Owner, Message)>) {
+        let now = clock::now();
+        match event {
+            ControlEvent::FilterAdded { shard, filter } => {
+                self.filters.insert(&filter, shard);
+                if let Err(error) = self.interest.add(now, &filter) {
+                    tracing::warn!(%error, %filter, "neighbours are not asked for a filter");
+                }
+                self.touch(filter);
+            }
+            ControlEvent::FilterRemoved { shard, filter } => {
+                if self.filters.remove(&filter, shard) {
+                    // Not held: adding it failed, which was reported.
+                    let _ = self.interest.remove(now, &filter);
+                }
+                self.touch(filter);
+            }
+            ControlEvent::Publish(wish) => published.push(self.publish(*wish)),
+            ControlEvent::Unpublish { owner, stream } => {
+                // Gone already: an unpublish and the owner's leaving may cross.
+                let _ = self.streams.unpublish(owner, stream);
+            }
+            ControlEvent::OwnerGone(owner) => self.streams.remove_owner(owner),
+            ControlEvent::LinkUp(link) => {
+                self.interest.handle(now, InterestInput::LinkUp(link));
+                self.streams.handle(now, StreamInput::LinkUp(link));
+            }
+            ControlEvent::LinkDown(link) => {
+                self.interest.handle(now, InterestInput::LinkDown(link));
+                self.streams.handle(now, StreamInput::LinkDown(link));
+            }
+            ControlEvent::Message { link, message } => {
+                self.interest
+                    .handle(now, InterestInput::Message(link, &message));
+                self.streams
+                    .handle(now, StreamInput::Message(link, &message));
+            }
+            ControlEvent::Streams(answer) => {
+                // Whoever asked may have given up.
+                let _ = answer.send(self.infos());
+            }
+            ControlEvent::Stop => self.stopping = true,
+        }
+    }
+
+    fn touch(&mut self, filter: Filter) {
+        let change = Change::Filter(filter);
+        self.streams
+            .handle(clock::now(), StreamInput::Interest(&change));
+    }
+
+    fn publish(&mut self, wish: Wish) -> (Owner, Message) {
+        let Wish {
+            owner,
+            request,
+            topic,
+            media,
+            source,
+        } = wish;
+        let publication = Publication {
+            owner,
+            source,
+            topic,
+            media,
+        };
+        let message = match self.streams.publish(publication) {
+            Ok(stream) => Message::Published { request, stream },
+            Err(StreamError::Full) => Message::Refused {
+                request,
+                reason: Refusal::Full,
+            },
+            Err(_) => Message::Refused {
+                request,
+                reason: Refusal::Limit,
+            },
+        };
+        (owner, message)
+    }
+
+    /// Carries out what follows from the changes, and publishes the new snapshot.
+    fn settle(&mut self) {
+        let mut to_lane = Vec::new();
+        let now = clock::now();
+        loop {
+            while let Some(output) = self.interest.poll() {
+                match output {
+                    InterestOutput::Send { link, message } => to_lane.push((link, message)),
+                    InterestOutput::Changed(change) => {
+                        self.streams.handle(now, StreamInput::Interest(&change));
+                    }
+                }
+            }
+            self.streams.route(&mut self.interest, &self.filters);
+            let mut quiet = true;
+            while let Some(output) = self.streams.poll() {
+                quiet = false;
+                match output {
+                    StreamOutput::Send { link, message } => to_lane.push((link, message)),
+                    StreamOutput::Changed(change) => self.tell_shards(&change),
+                }
+            }
+            if quiet {
+                break;
+            }
+        }
+        // Announcements leave before the snapshot that lets events follow them.
+        self.tell_lane(to_lane);
+        if self.streams.take_dirty() {
+            self.parts
+                .snapshot
+                .store(Arc::new(self.streams.snapshot(self.parts.seed)));
+        }
+    }
+
+    fn tell_lane(&self, messages: Vec<(LinkId, Message)>) {
+        if messages.is_empty() {
+            return;
+        }
+        for (link, message) in messages {
+            // The lane has stopped only when the whole broker stops.
+            let _ = self.parts.lane.0.send(LaneCommand::Send { link, message });
+        }
+        self.parts.lane.1.wake();
+    }
+
+    fn tell_shards(&self, change: &StreamChange) {
+        for (commands, waker) in &self.parts.shards {
+            let command = match change {
+                StreamChange::Added {
+                    stream,
+                    topic,
+                    media,
+                    ..
+                } => ShardCommand::Added {
+                    id: *stream,
+                    topic: topic.clone(),
+                    media: media.clone(),
+                    owner: self.streams.get(*stream).and_then(|known| known.owner),
+                },
+                StreamChange::Removed { stream, .. } => ShardCommand::Removed(*stream),
+            };
+            // A shard has stopped only when the whole broker stops.
+            let _ = commands.send(command);
+            waker.wake();
+        }
+    }
+
+    fn answer(&self, owner: Owner, message: Message) {
+        if let Some((commands, waker)) = self.parts.shards.get(usize::from(owner.shard)) {
+            // As above.
+            let _ = commands.send(ShardCommand::Tell {
+                to: owner.peer.into(),
+                message,
+            });
+            waker.wake();
+        }
+    }
+
+    fn infos(&self) -> Vec<StreamInfo> {
+        let infos = self.streams.iter().map(|(id, stream)| StreamInfo {
+            id,
+            topic: stream.topic.clone(),
+            media: (*stream.media).clone(),
+            links: stream.wanted.intersection(stream.told).len(),
+            local: stream.owner.is_some(),
+        });
+        infos.collect()
+    }
+
+    fn stop(&self) {
+        for (commands, waker) in &self.parts.shards {
+            let _ = commands.send(ShardCommand::Stop);
+            waker.wake();
+        }
+        let _ = self.parts.lane.0.send(LaneCommand::Stop);
+        self.parts.lane.1.wake();
+    }
+}

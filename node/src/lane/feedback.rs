@@ -1,0 +1,93 @@
+//! Feedback on its way to the origin: answered from the cache, merged, limited, passed on.
+
+use sangam_broker::{DropReason, FeedbackOutput, Gate, LinkId, Parent};
+use sangam_model::Class;
+use sangam_wire::Event;
+use sangam_wire::feedback::{Feedback, Nack};
+
+use super::Lane;
+use super::ingest::Source;
+use crate::command::Entry;
+
+impl Lane {
+    /// Takes a feedback event of a neighbour or of a shard.
+    pub(super) fn feedback(&mut self, bytes: &[u8], source: Source) {
+        let event = match Event::decode(bytes) {
+            Ok(event) => event,
+            Err(error) => return self.malformed(error),
+        };
+        let mut feedback = match Feedback::decode(event.payload) {
+            Ok(feedback) => feedback,
+            Err(error) => return self.malformed(error),
+        };
+        if let Source::Client(_) = source {
+            // Clients send feedback to their shard, which knows what they receive.
+            return self.counters.dropped(DropReason::UnknownPeer);
+        }
+        if event.header.hop_limit == 0 {
+            return self.counters.dropped(DropReason::HopLimit);
+        }
+        if let (Feedback::Nack(nack), Source::Link(link)) = (&feedback, source) {
+            match self.repair(link, event.header.stream, *nack) {
+                Some(rest) => feedback = Feedback::Nack(rest),
+                None => return,
+            }
+        }
+        let header = event.header;
+        if self.snapshot.route(header.stream).is_none() {
+            return self.counters.dropped(DropReason::UnknownStream);
+        }
+        match self.gate.handle(self.now, &header, &feedback) {
+            Gate::Passed => {}
+            Gate::Merged => self.counters.dropped(DropReason::FeedbackMerged),
+            Gate::Full => self.counters.dropped(DropReason::FeedbackFull),
+        }
+        self.pass_feedback();
+    }
+
+    /// Passes on what the gate has let through.
+    pub(super) fn pass_feedback(&mut self) {
+        self.gate.expire(self.now);
+        while let Some(output) = self.gate.poll() {
+            self.towards_origin(&output);
+        }
+    }
+
+    fn towards_origin(&mut self, output: &FeedbackOutput) {
+        let parent = self.snapshot.route(output.stream).map(|route| route.parent);
+        let Some(parent) = parent else {
+            return self.counters.dropped(DropReason::UnknownStream);
+        };
+        let Some(packet) = crate::feedback::event(output, &self.pool) else {
+            return self.counters.dropped(DropReason::PoolExhausted);
+        };
+        match parent {
+            Parent::Link(link) => self.outboxes.push(link, Class::Feedback, packet),
+            Parent::Local { shard, .. } => {
+                let Some(door) = self.shards.get_mut(usize::from(shard)) else {
+                    return;
+                };
+                let entry = Entry {
+                    packet,
+                    at: self.now,
+                };
+                match door.inlets[Class::Feedback as usize].push(entry) {
+                    Ok(()) => door.waker.wake(),
+                    Err(_) => self.counters.dropped(DropReason::RingFullFeedback),
+                }
+            }
+        }
+    }
+
+    /// Resends to a neighbour what the cache holds; returns what it does not.
+    fn repair(&mut self, link: LinkId, stream: sangam_model::StreamId, nack: Nack) -> Option<Nack> {
+        let cache = &self.cache;
+        let (found, missing) = crate::feedback::split(nack, |seq| cache.get(stream, seq));
+        for packet in found {
+            let class = packet.header().map_or(Class::Video, |header| header.class);
+            self.outboxes.push(link, class, packet);
+            self.counters.repaired.add(1);
+        }
+        missing
+    }
+}

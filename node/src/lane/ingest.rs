@@ -1,0 +1,222 @@
+//! From a datagram to its hops: checks, the duplicate window, one copy into a pooled buffer.
+
+use std::net::SocketAddr;
+
+use sangam_broker::{Admit, DropReason, LinkId, Parent, Route, Verdict};
+use sangam_io::pool::{Packet, PacketMut};
+use sangam_model::{Class, StreamId, Time};
+use sangam_wire::{Event, Flags, Header, WireError, is_event};
+
+use super::Lane;
+
+/// Where an event entered the lane.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Source {
+    /// A datagram from a client.
+    Client(SocketAddr),
+    /// A neighbour.
+    Link(LinkId),
+    /// A port of a shard, which has checked the owner already.
+    Shard,
+}
+
+/// What the lane remembers of a stream.
+#[derive(Debug, Default)]
+pub(super) struct StreamState {
+    stream: StreamId,
+    media: sangam_broker::DuplicateWindow,
+    rtcp: sangam_broker::DuplicateWindow,
+    shedder: sangam_broker::Shedder,
+    bucket: Bucket,
+}
+
+/// Bounds the packets of one publisher.
+#[derive(Debug, Default)]
+struct Bucket {
+    used: u32,
+    second: u64,
+}
+
+impl Bucket {
+    fn admits(&mut self, now: Time, per_second: u32) -> bool {
+        let second = now.as_micros() / 1_000_000;
+        if second != self.second {
+            *self = Self { used: 0, second };
+        }
+        self.used = self.used.saturating_add(1);
+        self.used <= per_second
+    }
+}
+
+impl Lane {
+    /// Takes one datagram from the public port.
+    pub(super) fn datagram(&mut self, bytes: &[u8], from: SocketAddr) {
+        match bytes.first().copied().and_then(is_event) {
+            Some(true) => {
+                let source = self
+                    .links
+                    .by_address(from)
+                    .map_or(Source::Client(from), Source::Link);
+                self.event(bytes, source);
+            }
+            Some(false) => self.frame(bytes, from),
+            None => self.counters.dropped(DropReason::Version),
+        }
+    }
+
+    /// Takes one event; what comes of it waits in the outboxes until [`Lane::flush`].
+    pub(super) fn event(&mut self, bytes: &[u8], source: Source) {
+        let header = match Header::decode(bytes) {
+            Ok(header) => header,
+            Err(error) => return self.malformed(error),
+        };
+        if let Source::Link(link) = source {
+            if !self.links.heard(link, self.now) {
+                return self.counters.dropped(DropReason::LinkDown);
+            }
+            if header.flags.contains(Flags::FRAGMENT) {
+                return self.fragment(link, bytes);
+            }
+        } else if header.flags.contains(Flags::FRAGMENT) {
+            return self.fragment_of_client(bytes, source);
+        }
+        if header.flags.contains(Flags::EXTENDED)
+            && let Err(error) = Event::decode(bytes)
+        {
+            return self.malformed(error);
+        }
+        if header.class == Class::Feedback {
+            return self.feedback(bytes, source);
+        }
+        match self.pool.copy(bytes) {
+            Some(packet) => self.admit(&header, packet, source),
+            None if bytes.len() > sangam_model::limits::EVENT_LEN_MAX => {
+                self.counters.dropped(DropReason::Oversized);
+            }
+            None => self.counters.dropped(DropReason::PoolExhausted),
+        }
+    }
+
+    fn admit(&mut self, header: &Header, mut packet: PacketMut, source: Source) {
+        let snapshot = self.snapshot.clone();
+        let Some(route) = snapshot.route(header.stream) else {
+            return self.counters.dropped(DropReason::UnknownStream);
+        };
+        if let Err(reason) = self.check(header, route, source) {
+            return self.counters.dropped(reason);
+        }
+        if !Event::lower_hop_limit(&mut packet) {
+            return self.counters.dropped(DropReason::HopLimit);
+        }
+        self.counters.received[header.class as usize].add(1);
+        self.stamp.mark(self.now, &mut packet);
+        if route.hops.is_empty() && route.shards == 0 {
+            return self.counters.unwanted.add(1);
+        }
+        let packet = packet.freeze();
+        let spent = header.hop_limit == 1;
+        for hop in route
+            .hops
+            .iter()
+            .filter(|hop| source != Source::Link(**hop))
+        {
+            if spent {
+                self.counters.dropped(DropReason::HopLimit);
+            } else {
+                self.outboxes.push(*hop, header.class, packet.clone());
+            }
+        }
+        if header.class != Class::Rtcp {
+            self.cache
+                .insert(header.stream, header.sequence, packet.clone());
+        }
+        if route.shards != 0 {
+            self.local.push((packet, route.shards, header.class));
+        }
+    }
+
+    /// Whether this source may send this stream, and whether the event is new.
+    fn check(&mut self, header: &Header, route: &Route, source: Source) -> Result<(), DropReason> {
+        let owner = match (route.parent, source) {
+            (
+                Parent::Local {
+                    source: Some(from), ..
+                },
+                Source::Client(address),
+            ) => from == address,
+            (Parent::Local { source: None, .. }, Source::Shard) => true,
+            (
+                Parent::Local {
+                    source: Some(_), ..
+                },
+                Source::Shard,
+            ) => true,
+            (Parent::Link(_), Source::Link(_)) => true,
+            // One of ours that comes back by a loop.
+            (Parent::Local { .. }, Source::Link(_)) => return Err(DropReason::CameHome),
+            _ => false,
+        };
+        if !owner {
+            return Err(DropReason::NotOwner);
+        }
+        let limit = self.publisher_packets_per_s;
+        let now = self.now;
+        let state = self.stream_state(route.index, header.stream);
+        if source != Source::Shard
+            && matches!(route.parent, Parent::Local { .. })
+            && !state.bucket.admits(now, limit)
+        {
+            return Err(DropReason::FloodPublisher);
+        }
+        let window = if header.class == Class::Rtcp {
+            &mut state.rtcp
+        } else {
+            &mut state.media
+        };
+        match window.insert(now, header.sequence) {
+            Verdict::New => Ok(()),
+            Verdict::Duplicate => Err(DropReason::Duplicate),
+            Verdict::Old => Err(DropReason::TooOld),
+        }
+    }
+
+    fn stream_state(&mut self, index: u32, stream: StreamId) -> &mut StreamState {
+        let index = index as usize;
+        if index >= self.streams.len() {
+            self.streams.resize_with(index + 1, StreamState::default);
+        }
+        let state = &mut self.streams[index];
+        if state.stream != stream {
+            // The index belonged to a stream that has ended.
+            *state = StreamState {
+                stream,
+                ..StreamState::default()
+            };
+        }
+        state
+    }
+
+    /// Whether a full shard ring costs this event its whole frame.
+    pub(super) fn shed_for_full_ring(&mut self, packet: &Packet, full: bool) -> Admit {
+        let snapshot = self.snapshot.clone();
+        let Ok(header) = packet.header() else {
+            return Admit::Drop(DropReason::Malformed);
+        };
+        let Some(route) = snapshot.route(header.stream) else {
+            return Admit::Drop(DropReason::UnknownStream);
+        };
+        let age = std::time::Duration::ZERO;
+        let state = self.stream_state(route.index, header.stream);
+        state.shedder.admit(&header, age, full)
+    }
+
+    pub(super) fn malformed(&mut self, error: WireError) {
+        self.counters.dropped(match error {
+            WireError::Version => DropReason::Version,
+            WireError::Oversized => DropReason::Oversized,
+            WireError::Class => DropReason::UnknownClass,
+            WireError::Kind => DropReason::UnknownFrame,
+            _ => DropReason::Malformed,
+        });
+    }
+}

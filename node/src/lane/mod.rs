@@ -1,0 +1,326 @@
+//! The relay lane: it owns the public UDP port and the broker links, and nothing local delays it.
+//!
+//! Each round takes a batch of datagrams, sends what neighbours want, and only then hands the
+//! rest to the delivery shards (Uyar & Fox, section 3.1: double queuing).
+
+mod feedback;
+mod ingest;
+mod links;
+mod neighbours;
+mod outbox;
+
+use std::io;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender};
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use rtrb::Consumer;
+use sangam_broker::{Admit, DropReason, FeedbackGate, PacketCache, Snapshot, Stamp};
+use sangam_io::clock;
+use sangam_io::poll::{Events, Interest, Poller};
+use sangam_io::pool::{Packet, Pool};
+use sangam_io::udp::{RecvBatch, SendBatch, UdpSocket};
+use sangam_io::wake::{Sleeper, Waker};
+use sangam_link::{Acceptor, Reassembler};
+use sangam_model::{BrokerId, Class, Time};
+
+use crate::command::{ControlEvent, Entry, LaneCommand, Outlet};
+use crate::config::Network;
+use crate::counters::Counters;
+use crate::port::native::Admission;
+use crate::shard::{Inlets, Shard};
+use ingest::StreamState;
+pub(crate) use links::LinkTable;
+use outbox::Outboxes;
+
+/// Datagrams of one recvmmsg call.
+const BATCH: usize = 32;
+/// Bytes of one receive buffer: GRO joins up to 64 KiB.
+const BATCH_BYTES: usize = 65_535;
+/// Calls before the lane looks at its other work.
+const BATCHES_PER_ROUND: usize = 4;
+/// Events kept to answer neighbours' NACKs.
+const CACHE: usize = 2_048;
+
+const WAKE: u64 = 0;
+const INLINE_SHARD: u64 = 1;
+const SOCKETS: u64 = 2;
+
+/// The lane's way to one shard.
+pub(crate) struct ShardDoor {
+    pub(crate) inlets: Inlets,
+    pub(crate) from: Consumer<Packet>,
+    pub(crate) waker: Waker,
+    /// Where new UDP clients of each socket (IPv4 or IPv6) are handed over.
+    pub(crate) admissions: Vec<SyncSender<Admission>>,
+    pub(crate) counters: Arc<Counters>,
+}
+
+/// What a lane is made of.
+pub(crate) struct Parts {
+    pub(crate) id: BrokerId,
+    pub(crate) pool: Pool,
+    pub(crate) sockets: Vec<UdpSocket>,
+    pub(crate) sleeper: Sleeper,
+    pub(crate) snapshot: Arc<ArcSwap<Snapshot>>,
+    pub(crate) commands: Receiver<LaneCommand>,
+    pub(crate) control: Outlet<ControlEvent>,
+    pub(crate) shards: Vec<ShardDoor>,
+    pub(crate) links: LinkTable,
+    pub(crate) acceptor: Acceptor,
+    pub(crate) accept_links: Vec<Network>,
+    pub(crate) clients_max: usize,
+    pub(crate) publisher_packets_per_s: u32,
+    pub(crate) counters: Arc<Counters>,
+    /// The shard of a single-queue broker, which the lane itself turns.
+    pub(crate) inline: Option<Shard>,
+}
+
+/// The relay lane.
+pub(crate) struct Lane {
+    id: BrokerId,
+    stamp: Stamp,
+    pool: Pool,
+    sockets: Vec<UdpSocket>,
+    /// Away while its datagrams are handled.
+    batch: Option<RecvBatch>,
+    poller: Poller,
+    events: Events,
+    sleeper: Sleeper,
+    shared: Arc<ArcSwap<Snapshot>>,
+    snapshot: Arc<Snapshot>,
+    commands: Receiver<LaneCommand>,
+    control: Outlet<ControlEvent>,
+    shards: Vec<ShardDoor>,
+    links: LinkTable,
+    acceptor: Acceptor,
+    accept_links: Vec<Network>,
+    clients_max: usize,
+    publisher_packets_per_s: u32,
+    counters: Arc<Counters>,
+    inline: Option<Shard>,
+    streams: Vec<StreamState>,
+    outboxes: Outboxes,
+    /// Events of this round for local subscribers: shards as a bit set.
+    local: Vec<(Packet, u64, Class)>,
+    cache: PacketCache<Packet>,
+    gate: FeedbackGate,
+    /// Room for an event that comes in pieces.
+    whole: Vec<u8>,
+    /// Pieces from clients, of all together.
+    reassembler: Reassembler,
+    sender: SendBatch,
+    now: Time,
+    stopping: bool,
+}
+
+impl Lane {
+    /// Puts the lane together.
+    ///
+    /// # Errors
+    /// The kernel gives no epoll descriptor.
+    pub(crate) fn new(parts: Parts) -> io::Result<Self> {
+        let poller = Poller::new()?;
+        poller.add(parts.sleeper.fd(), WAKE, Interest::Read)?;
+        for (token, socket) in (SOCKETS..).zip(&parts.sockets) {
+            poller.add(socket.fd(), token, Interest::Read)?;
+        }
+        if let Some(shard) = &parts.inline {
+            poller.add(shard.poller().fd(), INLINE_SHARD, Interest::Read)?;
+        }
+        // One packet at a time where the paper's baseline is first come, first served.
+        let batch = if parts.inline.is_some() { 1 } else { BATCH };
+        Ok(Self {
+            id: parts.id,
+            stamp: Stamp {
+                broker: parts.id,
+                clock_domain: clock::clock_domain(),
+            },
+            pool: parts.pool,
+            sockets: parts.sockets,
+            batch: Some(RecvBatch::new(batch, BATCH_BYTES)),
+            poller,
+            events: Events::with_capacity(16),
+            sleeper: parts.sleeper,
+            snapshot: parts.snapshot.load_full(),
+            shared: parts.snapshot,
+            commands: parts.commands,
+            control: parts.control,
+            shards: parts.shards,
+            links: parts.links,
+            acceptor: parts.acceptor,
+            accept_links: parts.accept_links,
+            clients_max: parts.clients_max,
+            publisher_packets_per_s: parts.publisher_packets_per_s,
+            counters: parts.counters,
+            inline: parts.inline,
+            streams: Vec::new(),
+            outboxes: Outboxes::default(),
+            local: Vec::new(),
+            cache: PacketCache::new(CACHE),
+            gate: FeedbackGate::default(),
+            whole: Vec::new(),
+            reassembler: Reassembler::new(),
+            sender: SendBatch::new(),
+            now: clock::now(),
+            stopping: false,
+        })
+    }
+
+    /// Relays until the broker stops.
+    pub(crate) fn run(mut self) {
+        self.start_links();
+        while !self.stopping {
+            if !self.round() {
+                self.sleep();
+            }
+        }
+        self.close_links();
+    }
+
+    /// One round; whether there may be more to do at once.
+    fn round(&mut self) -> bool {
+        self.now = clock::now();
+        self.refresh();
+        let mut worked = false;
+        for socket in 0..self.sockets.len() {
+            worked |= self.receive(socket);
+        }
+        worked |= self.take_from_shards();
+        self.take_commands();
+        self.run_links();
+        self.pass_feedback();
+        self.flush();
+        if let Some(shard) = &mut self.inline {
+            while shard.turn() {}
+            shard.look_at_descriptors(Some(Duration::ZERO));
+            self.stopping |= shard.stopping();
+        }
+        worked
+    }
+
+    fn refresh(&mut self) {
+        let shared = self.shared.load();
+        if !Arc::ptr_eq(&shared, &self.snapshot) {
+            self.snapshot = Arc::clone(&shared);
+        }
+    }
+
+    /// Takes what one socket holds, up to a bound; whether there may be more.
+    fn receive(&mut self, socket: usize) -> bool {
+        for _ in 0..BATCHES_PER_ROUND {
+            let Some(mut batch) = self.batch.take() else {
+                return false;
+            };
+            let got = match self.sockets[socket].recv(&mut batch) {
+                Ok(got) => got,
+                Err(error) => {
+                    tracing::warn!(%error, "receiving on the public port failed");
+                    0
+                }
+            };
+            for datagram in batch.datagrams() {
+                self.datagram(datagram.bytes, datagram.source);
+            }
+            let full = got == batch.capacity();
+            self.batch = Some(batch);
+            self.flush();
+            if !full {
+                return got > 0;
+            }
+            if let Some(shard) = &mut self.inline {
+                while shard.turn() {}
+            }
+        }
+        true
+    }
+
+    fn take_from_shards(&mut self) -> bool {
+        let mut worked = false;
+        for shard in 0..self.shards.len() {
+            // As many as wait now, so that a busy shard cannot hold the lane.
+            for _ in 0..self.shards[shard].from.slots() {
+                let Ok(packet) = self.shards[shard].from.pop() else {
+                    break;
+                };
+                // Copied once more: the shard's packet may be shared, and hops are counted in place.
+                self.event(&packet, ingest::Source::Shard);
+                worked = true;
+            }
+        }
+        worked
+    }
+
+    /// Sends to the neighbours, then hands over to the shards.
+    fn flush(&mut self) {
+        self.send_to_neighbours();
+        let mut woken = 0_u64;
+        let mut local = std::mem::take(&mut self.local);
+        for (packet, shards, class) in local.drain(..) {
+            woken |= self.hand_over(packet, shards, class);
+        }
+        self.local = local;
+        for (shard, door) in self.shards.iter().enumerate() {
+            if woken & (1 << shard) != 0 {
+                door.waker.wake();
+            }
+        }
+    }
+
+    fn hand_over(&mut self, packet: Packet, shards: u64, class: Class) -> u64 {
+        let mut woken = 0;
+        let ring = |door: &ShardDoor| door.inlets[class as usize].is_full();
+        let wanted = |shard: usize| shards & (1 << shard) != 0;
+        let full = (0..self.shards.len()).any(|s| wanted(s) && ring(&self.shards[s]));
+        if matches!(class, Class::Audio | Class::Video)
+            && let Admit::Drop(reason) = self.shed_for_full_ring(&packet, full)
+        {
+            self.counters.dropped(reason);
+            return 0;
+        }
+        for shard in (0..self.shards.len()).filter(|shard| wanted(*shard)) {
+            let entry = Entry {
+                packet: packet.clone(),
+                at: self.now,
+            };
+            match self.shards[shard].inlets[class as usize].push(entry) {
+                Ok(()) => woken |= 1 << shard,
+                Err(_) => self.counters.dropped(DropReason::ring_full(class)),
+            }
+        }
+        woken
+    }
+
+    fn take_commands(&mut self) {
+        while let Ok(command) = self.commands.try_recv() {
+            match command {
+                LaneCommand::Send { link, message } => self.links.send(link, message, self.now),
+                LaneCommand::Stop => self.stopping = true,
+            }
+        }
+    }
+
+    fn sleep(&mut self) {
+        self.sleeper.arm();
+        let shards_wait = self.shards.iter().any(|door| !door.from.is_empty());
+        self.take_commands();
+        self.now = clock::now();
+        self.run_links();
+        let timeout = if shards_wait || self.stopping {
+            Duration::ZERO
+        } else if self.control.flush() && self.outboxes.is_empty() {
+            let deadlines = [self.links.deadline(), self.gate.deadline()];
+            let deadline = deadlines.into_iter().flatten().min().unwrap_or(Time::NEVER);
+            deadline - clock::now()
+        } else {
+            Duration::from_millis(1)
+        };
+        self.counters.sleeps.add(1);
+        let timeout = timeout.min(Duration::from_secs(1));
+        if let Err(error) = self.poller.wait(&mut self.events, Some(timeout)) {
+            tracing::error!(%error, "epoll failed; the lane goes on without this round");
+        }
+        self.sleeper.disarm();
+    }
+}

@@ -1,0 +1,429 @@
+//! What neighbours and callers say to the lane, and what the lane answers.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use sangam_broker::{DropReason, LinkId};
+use sangam_io::pool::Packet;
+use sangam_io::udp::{Address, SendReport, UdpSocket};
+use sangam_link::{DialInput, DialOutput, Input, Output, Verdict, fragment};
+use sangam_model::{BrokerId, Incarnation};
+use sangam_wire::{Frame, Hello, Refusal, Refuse, Role, Welcome};
+
+use super::Lane;
+use super::ingest::Source;
+use super::links::End;
+use crate::command::ControlEvent;
+use crate::port::native::Admission;
+
+/// When a caller whom the broker cannot take now may try again.
+const RETRY_AFTER: Duration = Duration::from_millis(500);
+
+/// What a link asked for, whichever end it is.
+enum Wish {
+    Transmit(Vec<u8>),
+    Message(sangam_wire::Message),
+    Up(Box<Welcome>),
+    Down(Refusal),
+    Refused(Refusal),
+    Nothing,
+}
+
+impl Lane {
+    pub(super) fn start_links(&mut self) {
+        for id in self.links.ids() {
+            self.redial(id);
+        }
+        self.links.show(self.now, true);
+    }
+
+    pub(super) fn close_links(&mut self) {
+        for id in self.links.ids() {
+            let Some(link) = self.links.get_mut(id) else {
+                continue;
+            };
+            match &mut link.end {
+                End::Dialing(dialer) => dialer.handle(self.now, DialInput::Close),
+                End::Accepted { session, .. } => {
+                    session.handle(self.now, Input::Close(Refusal::Leaving));
+                }
+            }
+            self.drain_link(id);
+        }
+    }
+
+    /// Polls the links that are due.
+    pub(super) fn run_links(&mut self) {
+        for id in self.links.ids() {
+            let due = self.links.get(id).and_then(|link| link.deadline());
+            if due.is_some_and(|at| at <= self.now) {
+                self.drain_link(id);
+            }
+        }
+        self.links.show(self.now, false);
+    }
+
+    /// Takes a link frame from the public port.
+    pub(super) fn frame(&mut self, bytes: &[u8], from: SocketAddr) {
+        self.counters.frames.add(1);
+        let frame = match Frame::decode(bytes) {
+            Ok(frame) => frame,
+            Err(error) => return self.malformed(error),
+        };
+        if let Frame::Hello(hello) = frame {
+            return self.hello(hello, from);
+        }
+        let Some(id) = self.links.by_address(from) else {
+            return self.counters.dropped(DropReason::UnknownPeer);
+        };
+        let Some(link) = self.links.get_mut(id) else {
+            return;
+        };
+        match &mut link.end {
+            End::Dialing(dialer) => dialer.handle(self.now, DialInput::Frame(&frame)),
+            End::Accepted { session, .. } => session.handle(self.now, Input::Frame(&frame)),
+        }
+        self.drain_link(id);
+    }
+
+    fn hello(&mut self, hello: Hello, from: SocketAddr) {
+        match self.acceptor.judge(&hello, from, self.now) {
+            Verdict::Retry(frame) => {
+                if hello.cookie.is_some() {
+                    self.counters.dropped(DropReason::CookieInvalid);
+                }
+                self.answer(&frame, from);
+            }
+            Verdict::Refuse(frame) => self.answer(&frame, from),
+            Verdict::Accept { .. } => match hello.role {
+                Role::Client => self.admit_client(hello, from),
+                Role::Broker(peer, incarnation) => {
+                    self.admit_broker(&hello, (peer, incarnation), from);
+                }
+            },
+        }
+    }
+
+    fn refuse(&mut self, hello: &Hello, reason: Refusal, from: SocketAddr) {
+        let retry_after_ms = RETRY_AFTER.as_millis() as u32;
+        self.answer(
+            &Frame::Refuse(Refuse {
+                nonce: hello.nonce,
+                reason,
+                retry_after_ms,
+            }),
+            from,
+        );
+    }
+
+    fn admit_client(&mut self, hello: Hello, from: SocketAddr) {
+        let clients: u64 = self
+            .shards
+            .iter()
+            .map(|door| door.counters.peers.get())
+            .sum();
+        if clients >= self.clients_max as u64 {
+            return self.refuse(&hello, Refusal::Full, from);
+        }
+        // The same address always meets the same shard, so that a repeated hello is recognised.
+        let shard = shard_of(from, self.shards.len());
+        let socket = self
+            .sockets
+            .iter()
+            .position(|s| s.local_addr().is_ipv6() == from.is_ipv6());
+        let admissions = socket.and_then(|socket| self.shards[shard].admissions.get(socket));
+        let nonce = hello.nonce;
+        let admission = Admission {
+            hello,
+            source: from,
+        };
+        match admissions.map(|to| to.try_send(admission)) {
+            Some(Ok(())) => self.shards[shard].waker.wake(),
+            _ => {
+                self.counters.dropped(DropReason::FloodHello);
+                let retry_after_ms = RETRY_AFTER.as_millis() as u32;
+                let refuse = Refuse {
+                    nonce,
+                    reason: Refusal::Full,
+                    retry_after_ms,
+                };
+                self.answer(&Frame::Refuse(refuse), from);
+            }
+        }
+    }
+
+    fn admit_broker(&mut self, hello: &Hello, peer: (BrokerId, Incarnation), from: SocketAddr) {
+        if peer.0 == self.id {
+            return self.refuse(hello, Refusal::Identity, from);
+        }
+        let known = self.links.by_address(from);
+        let allowed = self
+            .accept_links
+            .iter()
+            .any(|network| network.contains(from.ip()));
+        if known.is_none() && !allowed {
+            return self.refuse(hello, Refusal::Forbidden, from);
+        }
+        if let Some(other) = self.links.with_peer(peer.0, known) {
+            let same = self
+                .links
+                .get(other)
+                .is_some_and(|link| link.peer == Some(peer));
+            if same {
+                return self.refuse(hello, Refusal::Invalid, from);
+            }
+            // The neighbour has started anew, elsewhere.
+            self.drop_link(other, Refusal::Leaving);
+        }
+        let id = match known {
+            Some(id) => {
+                let Some(link) = self.links.get(id) else {
+                    return;
+                };
+                match &link.end {
+                    End::Accepted { nonce, .. } if *nonce == hello.nonce => {
+                        return self.welcome(id, hello);
+                    }
+                    // Both dial: the call of the lower id stands.
+                    End::Dialing(_) if self.id < peer.0 => return,
+                    _ => {}
+                }
+                self.link_down(id, Refusal::Goodbye);
+                let end = self.links.accepted(from, hello, self.now);
+                let Some(link) = self.links.get_mut(id) else {
+                    return;
+                };
+                link.end = end;
+                id
+            }
+            None => match self.links.add_accepted(from, hello, self.now) {
+                Some(id) => id,
+                None => return self.refuse(hello, Refusal::Full, from),
+            },
+        };
+        let datagram_max = self.links.greeting.datagram_for(hello, from);
+        self.welcome(id, hello);
+        self.link_up(id, peer, datagram_max);
+        self.drain_link(id);
+    }
+
+    fn welcome(&mut self, id: LinkId, hello: &Hello) {
+        let Some(link) = self.links.get(id) else {
+            return;
+        };
+        let End::Accepted { session, .. } = &link.end else {
+            return;
+        };
+        let welcome = Welcome {
+            session: session.number(),
+            datagram_max: self.links.greeting.datagram_for(hello, link.address),
+            keepalive_ms: 100,
+            media_port: 0,
+            ..self.links.greeting.welcome(hello)
+        };
+        let to = link.address;
+        self.answer(&Frame::Welcome(welcome), to);
+    }
+
+    /// Carries out what a link wants until it wants nothing more.
+    pub(super) fn drain_link(&mut self, id: LinkId) {
+        loop {
+            match self.next_wish(id) {
+                Wish::Transmit(bytes) => {
+                    let Some(link) = self.links.get(id) else {
+                        return;
+                    };
+                    let (socket, to) = (link.socket, link.wire);
+                    self.send_bytes(socket, &bytes, to);
+                }
+                Wish::Message(message) => {
+                    self.control
+                        .send(ControlEvent::Message { link: id, message });
+                }
+                Wish::Up(welcome) => {
+                    let peer = (welcome.broker, welcome.incarnation);
+                    if welcome.broker == self.id || self.links.with_peer(peer.0, Some(id)).is_some()
+                    {
+                        let own = welcome.broker == self.id;
+                        tracing::warn!(broker = %peer.0, own, "a link to a broker that is linked already is closed");
+                        self.drop_link(id, Refusal::Identity);
+                        return;
+                    }
+                    self.link_up(id, peer, welcome.datagram_max);
+                }
+                Wish::Refused(reason) => {
+                    let address = self.links.get(id).map(|link| link.address);
+                    tracing::warn!(?address, %reason, "a neighbour refuses the link");
+                }
+                Wish::Down(reason) => {
+                    self.link_down(id, reason);
+                    if self.after_down(id) {
+                        return;
+                    }
+                }
+                Wish::Nothing => return,
+            }
+        }
+    }
+
+    fn next_wish(&mut self, id: LinkId) -> Wish {
+        let now = self.now;
+        let Some(link) = self.links.get_mut(id) else {
+            return Wish::Nothing;
+        };
+        match &mut link.end {
+            End::Dialing(dialer) => match dialer.poll(now) {
+                Some(DialOutput::Hello(bytes) | DialOutput::Transmit(bytes)) => {
+                    Wish::Transmit(bytes)
+                }
+                Some(DialOutput::Up(welcome)) => Wish::Up(Box::new(welcome)),
+                Some(DialOutput::Message(message)) => Wish::Message(message),
+                Some(DialOutput::Down(reason)) => Wish::Down(reason),
+                Some(DialOutput::Refused { reason, .. }) => Wish::Refused(reason),
+                // Only byte streams are connected.
+                Some(DialOutput::Connect) | None => Wish::Nothing,
+            },
+            End::Accepted { session, .. } => match session.poll(now) {
+                Some(Output::Transmit(bytes)) => Wish::Transmit(bytes),
+                Some(Output::Message(message)) => Wish::Message(message),
+                Some(Output::Down(reason)) => Wish::Down(reason),
+                None => Wish::Nothing,
+            },
+        }
+    }
+
+    fn link_up(&mut self, id: LinkId, peer: (BrokerId, Incarnation), datagram_max: u16) {
+        let Some(link) = self.links.get_mut(id) else {
+            return;
+        };
+        link.up = true;
+        link.peer = Some(peer);
+        link.datagram_max = datagram_max.into();
+        tracing::info!(broker = %peer.0, address = %link.address, "link up");
+        self.control.send(ControlEvent::LinkUp(id));
+        self.links.show(self.now, true);
+    }
+
+    fn link_down(&mut self, id: LinkId, reason: Refusal) {
+        let Some(link) = self.links.get_mut(id) else {
+            return;
+        };
+        if !std::mem::take(&mut link.up) {
+            return;
+        }
+        link.reassembler = sangam_link::Reassembler::default();
+        tracing::warn!(address = %link.address, %reason, "link down");
+        self.control.send(ControlEvent::LinkDown(id));
+        self.links.show(self.now, true);
+    }
+
+    /// An accepted session is over: forget the link, or dial it if it is ours to dial. Whether
+    /// nothing is left to drain.
+    fn after_down(&mut self, id: LinkId) -> bool {
+        let Some(link) = self.links.get(id) else {
+            return true;
+        };
+        match (&link.end, link.configured) {
+            (End::Dialing(_), _) => false,
+            (End::Accepted { .. }, true) => {
+                let dialer = self.links.dialer();
+                if let Some(link) = self.links.get_mut(id) {
+                    link.end = End::Dialing(Box::new(dialer));
+                }
+                self.redial(id);
+                true
+            }
+            (End::Accepted { .. }, false) => {
+                self.links.remove(id);
+                true
+            }
+        }
+    }
+
+    /// Ends a link from our side.
+    fn drop_link(&mut self, id: LinkId, reason: Refusal) {
+        self.link_down(id, reason);
+        let Some(link) = self.links.get_mut(id) else {
+            return;
+        };
+        match &mut link.end {
+            End::Dialing(dialer) => dialer.handle(self.now, DialInput::Close),
+            End::Accepted { session, .. } => session.handle(self.now, Input::Close(reason)),
+        }
+        self.drain_link(id);
+    }
+
+    fn redial(&mut self, id: LinkId) {
+        if let Some(link) = self.links.get_mut(id)
+            && let End::Dialing(dialer) = &mut link.end
+        {
+            dialer.handle(self.now, DialInput::Start);
+            self.drain_link(id);
+        }
+    }
+
+    fn answer(&mut self, frame: &Frame<'_>, to: SocketAddr) {
+        let mut bytes = Vec::new();
+        frame.encode(&mut bytes);
+        let family = |socket: &UdpSocket| socket.local_addr().is_ipv6() == to.is_ipv6();
+        if let Some(socket) = self.sockets.iter().position(family) {
+            self.send_bytes(socket, &bytes, Address::from(to));
+        }
+    }
+
+    fn send_bytes(&mut self, socket: usize, bytes: &[u8], to: Address) {
+        let mut report = SendReport::default();
+        self.sender
+            .send(&self.sockets[socket], [(to, bytes)], &mut report);
+        self.counters
+            .dropped_many(DropReason::SendError, report.errors);
+    }
+
+    /// Takes a piece of an event that a neighbour had to split.
+    pub(super) fn fragment(&mut self, id: LinkId, bytes: &[u8]) {
+        let mut whole = std::mem::take(&mut self.whole);
+        let now = self.now;
+        let Some(link) = self.links.get_mut(id) else {
+            return;
+        };
+        match link.reassembler.push(now, bytes, &mut whole) {
+            Ok(true) => self.event(&whole, Source::Link(id)),
+            Ok(false) => {}
+            Err(_) => self.counters.dropped(DropReason::FragmentInvalid),
+        }
+        self.whole = whole;
+    }
+
+    /// Takes a piece of an event that a client had to split.
+    pub(super) fn fragment_of_client(&mut self, bytes: &[u8], source: Source) {
+        let mut whole = std::mem::take(&mut self.whole);
+        match self.reassembler.push(self.now, bytes, &mut whole) {
+            Ok(true) => self.event(&whole, source),
+            Ok(false) => {}
+            Err(_) => self.counters.dropped(DropReason::FragmentInvalid),
+        }
+        self.whole = whole;
+    }
+
+    /// Sends an event that is larger than the link's datagrams.
+    pub(super) fn send_in_pieces(&mut self, id: LinkId, packet: &Packet) {
+        let Some((socket, address, most)) = self.links.route_to(id) else {
+            return self.counters.dropped(DropReason::LinkDown);
+        };
+        let Ok(mut pieces) = fragment(packet, most) else {
+            return self.counters.dropped(DropReason::MessageSize);
+        };
+        let mut bytes = std::mem::take(&mut self.whole);
+        bytes.resize(most, 0);
+        while let Some(Ok(len)) = pieces.write_next(&mut bytes) {
+            self.send_bytes(socket, &bytes[..len], address);
+        }
+        self.whole = bytes;
+    }
+}
+
+fn shard_of(address: SocketAddr, shards: usize) -> usize {
+    use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
+    let hash = BuildHasherDefault::<DefaultHasher>::default().hash_one(address);
+    (hash % shards as u64) as usize
+}

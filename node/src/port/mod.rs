@@ -1,0 +1,8 @@
+//! The ports of a shard: each the same three parts, what comes in, what goes out, who is there.
+
+pub(crate) mod door;
+pub(crate) mod leg;
+pub(crate) mod native;
+mod peers;
+mod request;
+pub(crate) mod tcp;

@@ -1,0 +1,373 @@
+//! Native clients over UDP: one socket for each shard and address family.
+
+use std::collections::HashMap;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::mpsc::Receiver;
+
+use sangam_broker::DropReason;
+use sangam_io::clock;
+use sangam_io::poll::Interest;
+use sangam_io::pool::Packet;
+use sangam_io::port::{Action, Context, Delivery, PeerKey, Port};
+use sangam_io::timer::Wheel;
+use sangam_io::udp::{Address, Fanout, RecvBatch, SendReport, UdpSocket};
+use sangam_link::{Input, Output, Session, SessionConfig, Timing, fragment};
+use sangam_model::limits::BURST_MAX;
+use sangam_model::{Class, Time};
+use sangam_wire::{Frame, Hello, Refusal, Welcome, is_event};
+
+use super::peers::Peers;
+use super::request;
+use crate::counters::Counters;
+use crate::welcome::Greeting;
+
+/// Datagrams of one recvmmsg call; clients send control, keep-alives and feedback here.
+const BATCH: usize = 32;
+const BATCH_BYTES: usize = 4_096;
+/// No datagram of ours is longer.
+const DATAGRAM_LEN_MAX: usize = 65_535;
+
+/// A client whose hello the lane has judged, on its way to its shard.
+#[derive(Debug)]
+pub(crate) struct Admission {
+    pub(crate) hello: Hello,
+    pub(crate) source: SocketAddr,
+}
+
+/// All UDP clients of one family in one shard.
+pub(crate) struct NativePort {
+    socket: UdpSocket,
+    /// Away while its datagrams are handled.
+    batch: Option<RecvBatch>,
+    fanout: Fanout,
+    admissions: Receiver<Admission>,
+    greeting: Greeting,
+    counters: Arc<Counters>,
+    peers: Peers<Peer>,
+    by_address: HashMap<SocketAddr, PeerKey>,
+    /// Beside `peers`, so that a fan-out walks through two dense arrays only.
+    addresses: Vec<Address>,
+    datagram_max: Vec<u16>,
+    /// No peer takes less.
+    smallest: u16,
+    destinations: Vec<Address>,
+    wheel: Wheel<PeerKey>,
+    due: Vec<PeerKey>,
+}
+
+struct Peer {
+    address: SocketAddr,
+    session: Session,
+    hello: Hello,
+}
+
+impl NativePort {
+    pub(crate) fn new(
+        socket: UdpSocket,
+        admissions: Receiver<Admission>,
+        greeting: Greeting,
+        counters: Arc<Counters>,
+    ) -> Self {
+        Self {
+            socket,
+            batch: Some(RecvBatch::new(BATCH, BATCH_BYTES)),
+            fanout: Fanout::new(),
+            admissions,
+            smallest: greeting.datagram_max,
+            greeting,
+            counters,
+            peers: Peers::default(),
+            by_address: HashMap::new(),
+            addresses: Vec::new(),
+            datagram_max: Vec::new(),
+            destinations: Vec::new(),
+            wheel: Wheel::new(clock::now()),
+            due: Vec::new(),
+        }
+    }
+
+    fn admit(&mut self, admission: Admission, cx: &mut Context<'_>) {
+        let Admission { hello, source } = admission;
+        if let Some(key) = self.by_address.get(&source).copied() {
+            let known = self
+                .peers
+                .get(key)
+                .is_some_and(|peer| peer.hello.nonce == hello.nonce);
+            if known {
+                // Our welcome was lost.
+                return self.welcome(key);
+            }
+            // The client has started anew.
+            self.remove(key, cx);
+        }
+        let datagram_max = self.greeting.datagram_for(&hello, source);
+        let config = SessionConfig {
+            number: self.greeting.next_session(),
+            timing: Timing::accepting(self.greeting.keepalive()),
+            datagram_max,
+            reliable: false,
+        };
+        let session = Session::new(config, cx.now);
+        let key = self.peers.insert(Peer {
+            address: source,
+            session,
+            hello,
+        });
+        self.by_address.insert(source, key);
+        let index = key as usize;
+        if index >= self.addresses.len() {
+            self.addresses.resize(index + 1, Address::from(source));
+            self.datagram_max.resize(index + 1, datagram_max);
+        }
+        self.addresses[index] = Address::from(source);
+        self.datagram_max[index] = datagram_max;
+        self.smallest = self.smallest.min(datagram_max);
+        self.welcome(key);
+        self.drain(key, cx);
+    }
+
+    fn welcome(&mut self, key: PeerKey) {
+        let Some(peer) = self.peers.get(key) else {
+            return;
+        };
+        let welcome = Welcome {
+            session: peer.session.number(),
+            datagram_max: self.datagram_max[key as usize],
+            control_port: self.socket.local_addr().port(),
+            ..self.greeting.welcome(&peer.hello)
+        };
+        let mut bytes = Vec::new();
+        Frame::Welcome(welcome).encode(&mut bytes);
+        self.transmit(&bytes, self.addresses[key as usize]);
+    }
+
+    fn datagram(&mut self, bytes: &[u8], source: SocketAddr, cx: &mut Context<'_>) {
+        let Some(key) = self.by_address.get(&source).copied() else {
+            return self.counters.dropped(DropReason::UnknownPeer);
+        };
+        match bytes.first().copied().and_then(is_event) {
+            Some(true) => self.event(key, bytes, cx),
+            Some(false) => self.frame(key, bytes, cx),
+            None => self.counters.dropped(DropReason::Version),
+        }
+    }
+
+    fn event(&mut self, key: PeerKey, bytes: &[u8], cx: &mut Context<'_>) {
+        if let Some(peer) = self.peers.get_mut(key) {
+            peer.session.heard(cx.now);
+        }
+        let Some(packet) = cx.pool.copy(bytes).map(sangam_io::pool::PacketMut::freeze) else {
+            return self.counters.dropped(DropReason::PoolExhausted);
+        };
+        match packet.header() {
+            Ok(header) if header.class == Class::Feedback => {
+                cx.actions.push(Action::Feedback { peer: key, packet });
+            }
+            Ok(_) => cx.actions.push(Action::Ingest { peer: key, packet }),
+            Err(_) => self.counters.dropped(DropReason::Malformed),
+        }
+    }
+
+    fn frame(&mut self, key: PeerKey, bytes: &[u8], cx: &mut Context<'_>) {
+        self.counters.frames.add(1);
+        let Ok(frame) = Frame::decode(bytes) else {
+            return self.counters.dropped(DropReason::Malformed);
+        };
+        if let Some(peer) = self.peers.get_mut(key) {
+            peer.session.handle(cx.now, Input::Frame(&frame));
+            self.drain(key, cx);
+        }
+    }
+
+    /// Carries out what a session wants, and sets its timer.
+    fn drain(&mut self, key: PeerKey, cx: &mut Context<'_>) {
+        loop {
+            let Some(peer) = self.peers.get_mut(key) else {
+                return;
+            };
+            match peer.session.poll(cx.now) {
+                Some(Output::Transmit(bytes)) => {
+                    self.transmit(&bytes, self.addresses[key as usize]);
+                }
+                Some(Output::Message(message)) => {
+                    let source = Some(peer.address);
+                    match request::action(key, message, source) {
+                        Some(action) => cx.actions.push(action),
+                        None => self.counters.dropped(DropReason::Malformed),
+                    }
+                }
+                Some(Output::Down(_)) => return self.remove(key, cx),
+                None => break,
+            }
+        }
+        if let Some(deadline) = self.peers.get(key).and_then(|peer| peer.session.deadline()) {
+            self.wheel.set(key, deadline);
+        }
+    }
+
+    fn remove(&mut self, key: PeerKey, cx: &mut Context<'_>) {
+        if let Some(peer) = self.peers.remove(key) {
+            self.by_address.remove(&peer.address);
+            self.wheel.cancel(key);
+            cx.actions.push(Action::Gone { peer: key });
+        }
+    }
+
+    fn transmit(&mut self, bytes: &[u8], to: Address) {
+        let mut report = SendReport::default();
+        self.fanout.send(&self.socket, &[bytes], &[to], &mut report);
+    }
+
+    fn send_in_pieces(
+        &mut self,
+        packet: &Packet,
+        most: usize,
+        to: Address,
+        report: &mut SendReport,
+    ) {
+        let Ok(mut pieces) = fragment(packet, most) else {
+            report.errors += 1;
+            return;
+        };
+        let mut piece = [0; DATAGRAM_LEN_MAX];
+        while let Some(Ok(len)) = pieces.write_next(&mut piece) {
+            self.fanout
+                .send(&self.socket, &[&piece[..len]], &[to], report);
+        }
+    }
+
+    /// Serves peers whose path is too narrow for the burst, one by one, in pieces.
+    fn deliver_in_pieces(&mut self, burst: &[Packet], peers: &[PeerKey], done: &mut Delivery) {
+        for key in peers {
+            let index = *key as usize;
+            let (to, most) = (self.addresses[index], self.datagram_max[index]);
+            for packet in burst {
+                let mut report = SendReport::default();
+                if packet.len() <= usize::from(most) {
+                    self.fanout
+                        .send(&self.socket, &[packet], &[to], &mut report);
+                } else {
+                    self.send_in_pieces(packet, usize::from(most), to, &mut report);
+                }
+                add(done, &report);
+            }
+            done.peers += 1;
+        }
+    }
+}
+
+fn add(done: &mut Delivery, report: &SendReport) {
+    done.packets += report.packets;
+    done.messages += report.messages;
+    done.bytes += report.bytes;
+    done.errors += report.errors;
+}
+
+impl Port for NativePort {
+    fn name(&self) -> &'static str {
+        "udp"
+    }
+
+    fn start(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
+        cx.poller.add(self.socket.fd(), cx.token, Interest::Read)
+    }
+
+    fn ready(&mut self, _token: u32, cx: &mut Context<'_>) {
+        let Some(mut batch) = self.batch.take() else {
+            return;
+        };
+        loop {
+            let got = match self.socket.recv(&mut batch) {
+                Ok(got) => got,
+                Err(error) => {
+                    tracing::warn!(%error, "receiving from clients failed");
+                    break;
+                }
+            };
+            for datagram in batch.datagrams() {
+                self.datagram(datagram.bytes, datagram.source, cx);
+            }
+            if got < batch.capacity() {
+                break;
+            }
+        }
+        self.batch = Some(batch);
+    }
+
+    fn woken(&mut self, cx: &mut Context<'_>) {
+        while let Ok(admission) = self.admissions.try_recv() {
+            self.admit(admission, cx);
+        }
+    }
+
+    fn deliver(&mut self, burst: &[Packet], peers: &[PeerKey], _: &mut Context<'_>) -> Delivery {
+        let mut done = Delivery::default();
+        let longest = burst
+            .iter()
+            .map(|packet| packet.len())
+            .max()
+            .unwrap_or_default();
+        let narrow = |key: &PeerKey| usize::from(self.datagram_max[*key as usize]) < longest;
+        if longest > usize::from(self.smallest) && peers.iter().any(narrow) {
+            self.deliver_in_pieces(burst, peers, &mut done);
+            return done;
+        }
+        let mut slices: [&[u8]; BURST_MAX] = [&[]; BURST_MAX];
+        for (slice, packet) in slices.iter_mut().zip(burst) {
+            *slice = packet;
+        }
+        let slices = &slices[..burst.len().min(BURST_MAX)];
+        self.destinations.clear();
+        self.destinations
+            .extend(peers.iter().map(|key| self.addresses[*key as usize]));
+        let mut report = SendReport::default();
+        self.fanout
+            .send(&self.socket, slices, &self.destinations, &mut report);
+        add(&mut done, &report);
+        let unsent = report.would_block.div_ceil(burst.len().max(1) as u64) as usize;
+        done.peers = peers.len() - unsent;
+        done
+    }
+
+    fn tell(&mut self, peer: PeerKey, message: sangam_wire::Message, cx: &mut Context<'_>) {
+        if let Some(known) = self.peers.get_mut(peer) {
+            known.session.handle(cx.now, Input::Send(message));
+            self.drain(peer, cx);
+        }
+    }
+
+    fn feedback(&mut self, peer: PeerKey, packet: &Packet, _: &mut Context<'_>) {
+        if self.peers.get(peer).is_some() {
+            self.transmit(packet, self.addresses[peer as usize]);
+        }
+    }
+
+    fn deadline(&self) -> Option<Time> {
+        self.wheel.deadline()
+    }
+
+    fn timeout(&mut self, cx: &mut Context<'_>) {
+        let mut due = std::mem::take(&mut self.due);
+        due.clear();
+        self.wheel.expired(cx.now, &mut due);
+        for key in due.drain(..) {
+            self.drain(key, cx);
+        }
+        self.due = due;
+    }
+
+    fn peers(&self) -> usize {
+        self.peers.len()
+    }
+
+    fn close(&mut self, cx: &mut Context<'_>) {
+        for key in self.peers.keys() {
+            if let Some(peer) = self.peers.get_mut(key) {
+                peer.session.handle(cx.now, Input::Close(Refusal::Leaving));
+                self.drain(key, cx);
+            }
+        }
+    }
+}

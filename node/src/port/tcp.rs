@@ -1,0 +1,430 @@
+//! Clients over TCP: units behind a 16-bit length, a bounded queue for each.
+
+use std::collections::HashMap;
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::os::fd::AsFd as _;
+use std::sync::Arc;
+use std::time::Duration;
+
+use sangam_broker::{Admit, DropReason, Shedder};
+use sangam_io::clock;
+use sangam_io::poll::Interest;
+use sangam_io::pool::{Packet, PacketMut};
+use sangam_io::port::{Action, Context, Delivery, PeerKey, Port};
+use sangam_io::tcp::{Framed, OutLimits, Progress, accept};
+use sangam_io::timer::Wheel;
+use sangam_link::{Acceptor, Input, Output, Session, SessionConfig, Timing, Verdict};
+use sangam_model::{Class, StreamId, Time};
+use sangam_wire::{Frame, Hello, Message, Refusal, Role, Welcome, is_event};
+
+use super::peers::Peers;
+use super::request;
+use crate::counters::Counters;
+use crate::welcome::Greeting;
+
+/// Token of the listener; connections have theirs from 1.
+const LISTENER: u32 = 0;
+/// What may wait for a client that does not read: a second of ten video streams.
+const QUEUE: OutLimits = OutLimits {
+    units: 4_096,
+    bytes: 512 << 10,
+};
+/// Above this a client gets no more video, until a key frame finds room.
+const VIDEO_BYTES: usize = 128 << 10;
+/// Above this it gets no more audio.
+const AUDIO_BYTES: usize = 384 << 10;
+/// How long a connection may stay without a hello.
+const HELLO_WITHIN: Duration = Duration::from_secs(5);
+/// Connections of one shard.
+const CONNECTIONS: usize = 8_192;
+
+/// All TCP clients of one family in one shard.
+pub(crate) struct TcpPort {
+    listener: TcpListener,
+    acceptor: Acceptor,
+    greeting: Greeting,
+    counters: Arc<Counters>,
+    peers: Peers<Peer>,
+    wheel: Wheel<PeerKey>,
+    due: Vec<PeerKey>,
+}
+
+struct Peer {
+    address: SocketAddr,
+    /// Away while its units are read.
+    framed: Option<Framed>,
+    /// None until the hello.
+    session: Option<Session>,
+    /// The poller tells when the queue can go on.
+    waits_for_room: bool,
+    shedders: HashMap<StreamId, Shedder>,
+    /// Answers to the hello, until the units that came with it are read.
+    answers: Vec<Vec<u8>>,
+}
+
+impl TcpPort {
+    pub(crate) fn new(
+        listener: TcpListener,
+        acceptor: Acceptor,
+        greeting: Greeting,
+        counters: Arc<Counters>,
+    ) -> Self {
+        Self {
+            listener,
+            acceptor,
+            greeting,
+            counters,
+            peers: Peers::default(),
+            wheel: Wheel::new(clock::now()),
+            due: Vec::new(),
+        }
+    }
+
+    fn accept_all(&mut self, cx: &mut Context<'_>) {
+        loop {
+            match accept(&self.listener) {
+                // Dropping the stream closes it.
+                Ok(Some(_)) if self.peers.len() >= CONNECTIONS => {
+                    self.counters.dropped(DropReason::FloodHello);
+                }
+                Ok(Some((stream, address))) => self.add(Framed::new(stream, QUEUE), address, cx),
+                Ok(None) => return,
+                Err(error) => return tracing::warn!(%error, "accepting a TCP client failed"),
+            }
+        }
+    }
+
+    fn add(&mut self, framed: Framed, address: SocketAddr, cx: &mut Context<'_>) {
+        let key = self.peers.insert(Peer {
+            address,
+            framed: None,
+            session: None,
+            waits_for_room: false,
+            shedders: HashMap::new(),
+            answers: Vec::new(),
+        });
+        let token = cx.token | u64::from(key + 1);
+        if let Err(error) = cx.poller.add(framed.fd(), token, Interest::Read) {
+            tracing::warn!(%error, "a TCP client cannot be watched");
+            self.peers.remove(key);
+            return;
+        }
+        if let Some(peer) = self.peers.get_mut(key) {
+            peer.framed = Some(framed);
+        }
+        self.wheel.set(key, cx.now + HELLO_WITHIN);
+    }
+
+    fn read(&mut self, key: PeerKey, cx: &mut Context<'_>) {
+        let Some(mut framed) = self.peers.get_mut(key).and_then(|peer| peer.framed.take()) else {
+            return;
+        };
+        let progress = framed.read_units(|unit| self.unit(key, unit, cx));
+        let Some(peer) = self.peers.get_mut(key) else {
+            return;
+        };
+        for answer in peer.answers.drain(..) {
+            // The queue is empty before the hello is answered.
+            let _ = framed.push_bytes(&answer);
+        }
+        peer.framed = Some(framed);
+        match progress {
+            Ok(Progress::Closed) => self.remove(key, cx),
+            Ok(_) => self.drain(key, cx),
+            Err(error) => {
+                tracing::debug!(%error, "a TCP client is closed");
+                self.counters.dropped(DropReason::Malformed);
+                self.remove(key, cx);
+            }
+        }
+    }
+
+    fn unit(&mut self, key: PeerKey, unit: &[u8], cx: &mut Context<'_>) {
+        match unit.first().copied().and_then(is_event) {
+            Some(true) => self.event(key, unit, cx),
+            Some(false) => self.frame(key, unit, cx),
+            None => self.counters.dropped(DropReason::Version),
+        }
+    }
+
+    fn event(&mut self, key: PeerKey, bytes: &[u8], cx: &mut Context<'_>) {
+        let Some(session) = self
+            .peers
+            .get_mut(key)
+            .and_then(|peer| peer.session.as_mut())
+        else {
+            return self.counters.dropped(DropReason::UnknownPeer);
+        };
+        session.heard(cx.now);
+        let Some(packet) = cx.pool.copy(bytes).map(PacketMut::freeze) else {
+            return self.counters.dropped(DropReason::PoolExhausted);
+        };
+        match packet.header() {
+            Ok(header) if header.class == Class::Feedback => {
+                cx.actions.push(Action::Feedback { peer: key, packet });
+            }
+            Ok(_) => cx.actions.push(Action::Ingest { peer: key, packet }),
+            Err(_) => self.counters.dropped(DropReason::Malformed),
+        }
+    }
+
+    fn frame(&mut self, key: PeerKey, bytes: &[u8], cx: &mut Context<'_>) {
+        self.counters.frames.add(1);
+        let frame = match Frame::decode(bytes) {
+            Ok(Frame::Hello(hello)) => return self.hello(key, &hello, cx),
+            Ok(frame) => frame,
+            Err(_) => return self.counters.dropped(DropReason::Malformed),
+        };
+        if let Some(session) = self
+            .peers
+            .get_mut(key)
+            .and_then(|peer| peer.session.as_mut())
+        {
+            session.handle(cx.now, Input::Frame(&frame));
+        }
+    }
+
+    fn hello(&mut self, key: PeerKey, hello: &Hello, cx: &mut Context<'_>) {
+        let verdict = self.acceptor.judge_stream(hello);
+        let Some(peer) = self.peers.get_mut(key) else {
+            return;
+        };
+        if peer.session.is_some() || hello.role != Role::Client {
+            return self.counters.dropped(DropReason::ControlUnexpected);
+        }
+        let frame = match verdict {
+            Verdict::Retry(frame) | Verdict::Refuse(frame) => frame,
+            Verdict::Accept { .. } => {
+                let config = SessionConfig {
+                    number: self.greeting.next_session(),
+                    timing: Timing::accepting(self.greeting.keepalive()),
+                    datagram_max: self.greeting.datagram_max,
+                    reliable: true,
+                };
+                peer.session = Some(Session::new(config, cx.now));
+                Frame::Welcome(Welcome {
+                    session: config.number,
+                    datagram_max: config.datagram_max,
+                    media_port: 0,
+                    ..self.greeting.welcome(hello)
+                })
+            }
+        };
+        let mut bytes = Vec::new();
+        frame.encode(&mut bytes);
+        peer.answers.push(bytes);
+    }
+
+    /// Carries out what a session wants, writes, and sets the timer.
+    fn drain(&mut self, key: PeerKey, cx: &mut Context<'_>) {
+        loop {
+            let Some(peer) = self.peers.get_mut(key) else {
+                return;
+            };
+            let Some(session) = &mut peer.session else {
+                break;
+            };
+            match session.poll(cx.now) {
+                Some(Output::Transmit(bytes)) => {
+                    let full = peer
+                        .framed
+                        .as_mut()
+                        .is_some_and(|f| f.push_bytes(&bytes).is_err());
+                    if full {
+                        self.counters.dropped(DropReason::ControlOverflow);
+                        return self.remove(key, cx);
+                    }
+                }
+                Some(Output::Message(message)) => match request::action(key, message, None) {
+                    Some(action) => cx.actions.push(action),
+                    None => self.counters.dropped(DropReason::ControlUnexpected),
+                },
+                Some(Output::Down(_)) => {
+                    self.write(key, cx);
+                    return self.remove(key, cx);
+                }
+                None => break,
+            }
+        }
+        self.write(key, cx);
+        let session = self.peers.get(key).and_then(|peer| peer.session.as_ref());
+        if let Some(deadline) = session.and_then(Session::deadline) {
+            self.wheel.set(key, deadline);
+        }
+    }
+
+    fn write(&mut self, key: PeerKey, cx: &mut Context<'_>) {
+        let Some(peer) = self.peers.get_mut(key) else {
+            return;
+        };
+        let Some(framed) = &mut peer.framed else {
+            return;
+        };
+        let wait = match framed.write() {
+            Ok(done) => !done,
+            Err(error) => {
+                tracing::debug!(%error, client = %peer.address, "writing to a TCP client failed");
+                self.counters.dropped(DropReason::TcpWriteError);
+                return self.remove(key, cx);
+            }
+        };
+        if wait == peer.waits_for_room {
+            return;
+        }
+        peer.waits_for_room = wait;
+        let interest = if wait {
+            Interest::ReadWrite
+        } else {
+            Interest::Read
+        };
+        let token = cx.token | u64::from(key + 1);
+        if let Err(error) = cx.poller.modify(framed.fd(), token, interest) {
+            tracing::warn!(%error, "a TCP client cannot be watched");
+            self.remove(key, cx);
+        }
+    }
+
+    fn remove(&mut self, key: PeerKey, cx: &mut Context<'_>) {
+        if self.peers.remove(key).is_some() {
+            self.wheel.cancel(key);
+            cx.actions.push(Action::Gone { peer: key });
+        }
+    }
+}
+
+impl Peer {
+    /// Queues one packet, or sheds it.
+    fn push(&mut self, packet: &Packet) -> bool {
+        let Some(framed) = &mut self.framed else {
+            return false;
+        };
+        let Ok(header) = packet.header() else {
+            return false;
+        };
+        let queued = framed.queued().bytes;
+        let full = match header.class {
+            Class::Video => queued > VIDEO_BYTES,
+            Class::Audio => queued > AUDIO_BYTES,
+            _ => false,
+        };
+        let shedder = self.shedders.entry(header.stream).or_default();
+        let admitted = shedder.admit(&header, Duration::ZERO, full) == Admit::Deliver;
+        admitted && framed.push(packet.clone()).is_ok()
+    }
+}
+
+impl Port for TcpPort {
+    fn name(&self) -> &'static str {
+        "tcp"
+    }
+
+    fn start(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
+        cx.poller.add(
+            self.listener.as_fd(),
+            cx.token | u64::from(LISTENER),
+            Interest::Read,
+        )
+    }
+
+    fn ready(&mut self, token: u32, cx: &mut Context<'_>) {
+        if token == LISTENER {
+            return self.accept_all(cx);
+        }
+        self.write(token - 1, cx);
+        self.read(token - 1, cx);
+    }
+
+    fn woken(&mut self, _: &mut Context<'_>) {}
+
+    fn deliver(&mut self, burst: &[Packet], peers: &[PeerKey], cx: &mut Context<'_>) -> Delivery {
+        let mut done = Delivery {
+            peers: peers.len(),
+            ..Delivery::default()
+        };
+        for key in peers {
+            let Some(peer) = self.peers.get_mut(*key) else {
+                continue;
+            };
+            for packet in burst {
+                if peer.push(packet) {
+                    done.packets += 1;
+                    done.bytes += packet.len() as u64;
+                } else {
+                    done.peer_full += 1;
+                }
+            }
+            done.messages += 1;
+            self.write(*key, cx);
+        }
+        done
+    }
+
+    fn tell(&mut self, peer: PeerKey, message: Message, cx: &mut Context<'_>) {
+        let Some(known) = self.peers.get_mut(peer) else {
+            return;
+        };
+        if let Message::Retire { stream } = &message {
+            known.shedders.remove(stream);
+        }
+        if let Some(session) = &mut known.session {
+            session.handle(cx.now, Input::Send(message));
+            self.drain(peer, cx);
+        }
+    }
+
+    fn feedback(&mut self, peer: PeerKey, packet: &Packet, cx: &mut Context<'_>) {
+        let Some(known) = self.peers.get_mut(peer) else {
+            return;
+        };
+        let queued = known
+            .framed
+            .as_mut()
+            .is_some_and(|f| f.push(packet.clone()).is_ok());
+        if queued {
+            self.write(peer, cx);
+        } else {
+            self.counters.dropped(DropReason::PeerQueueFull);
+        }
+    }
+
+    fn deadline(&self) -> Option<Time> {
+        self.wheel.deadline()
+    }
+
+    fn timeout(&mut self, cx: &mut Context<'_>) {
+        let mut due = std::mem::take(&mut self.due);
+        due.clear();
+        self.wheel.expired(cx.now, &mut due);
+        for key in due.drain(..) {
+            if self
+                .peers
+                .get(key)
+                .is_some_and(|peer| peer.session.is_none())
+            {
+                // No hello in time.
+                self.remove(key, cx);
+            } else {
+                self.drain(key, cx);
+            }
+        }
+        self.due = due;
+    }
+
+    fn peers(&self) -> usize {
+        self.peers.len()
+    }
+
+    fn close(&mut self, cx: &mut Context<'_>) {
+        for key in self.peers.keys() {
+            let session = self
+                .peers
+                .get_mut(key)
+                .and_then(|peer| peer.session.as_mut());
+            if let Some(session) = session {
+                session.handle(cx.now, Input::Close(Refusal::Leaving));
+                self.drain(key, cx);
+            }
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! The counters of all threads as one list of samples.
+
+use sangam_broker::DropReason;
+use sangam_model::Class;
+
+use crate::broker::Broker;
+use crate::counters::{Counter, Counters, Sample};
+
+/// A counter that every thread has: name, help, and where it is.
+type Row = (&'static str, &'static str, fn(&Counters) -> &Counter);
+
+const ROWS: [Row; 11] = [
+    (
+        "sangam_relayed_packets_total",
+        "Events sent to neighbours.",
+        |c| &c.relayed.packets,
+    ),
+    (
+        "sangam_relayed_messages_total",
+        "Kernel messages they took.",
+        |c| &c.relayed.messages,
+    ),
+    (
+        "sangam_relayed_bytes_total",
+        "Bytes sent to neighbours.",
+        |c| &c.relayed.bytes,
+    ),
+    (
+        "sangam_delivered_packets_total",
+        "Events sent to subscribers.",
+        |c| &c.delivered.packets,
+    ),
+    (
+        "sangam_delivered_messages_total",
+        "Kernel messages they took.",
+        |c| &c.delivered.messages,
+    ),
+    (
+        "sangam_delivered_bytes_total",
+        "Bytes sent to subscribers.",
+        |c| &c.delivered.bytes,
+    ),
+    ("sangam_frames_total", "Link frames received.", |c| {
+        &c.frames
+    }),
+    (
+        "sangam_unwanted_total",
+        "Events that nobody subscribed to.",
+        |c| &c.unwanted,
+    ),
+    (
+        "sangam_repaired_total",
+        "Lost events sent again from the cache.",
+        |c| &c.repaired,
+    ),
+    (
+        "sangam_sleeps_total",
+        "Times the thread went to sleep.",
+        |c| &c.sleeps,
+    ),
+    ("sangam_peers", "Clients, legs and doors now.", |c| &c.peers),
+];
+
+/// Reads every counter once.
+pub(crate) fn collect(broker: &Broker) -> Vec<Sample> {
+    let mut samples = Vec::new();
+    for (thread, counters) in &broker.counters {
+        let labels = || vec![("thread", thread.clone())];
+        for (name, help, of) in ROWS {
+            let value = of(counters).get() as f64;
+            let counter = name.ends_with("_total");
+            samples.push(Sample {
+                name,
+                help,
+                counter,
+                labels: labels(),
+                value,
+            });
+        }
+        for class in Class::ALL {
+            let labels = [labels(), vec![("class", class.name().to_owned())]].concat();
+            let value = counters.received[class as usize].get() as f64;
+            let (name, help) = ("sangam_received_packets_total", "Events taken, by class.");
+            samples.push(Sample {
+                name,
+                help,
+                counter: true,
+                labels,
+                value,
+            });
+        }
+        for reason in DropReason::ALL {
+            let labels = [labels(), vec![("reason", reason.name().to_owned())]].concat();
+            let value = counters.drops(reason) as f64;
+            let (name, help) = ("sangam_dropped_total", "What went no further, by reason.");
+            samples.push(Sample {
+                name,
+                help,
+                counter: true,
+                labels,
+                value,
+            });
+        }
+    }
+    samples.extend(gauges(broker));
+    samples
+}
+
+fn gauges(broker: &Broker) -> Vec<Sample> {
+    let (small, large) = broker.pool.free();
+    let links = broker.links();
+    let up = links.iter().filter(|link| link.up).count();
+    let gauge = |name, help, value: usize| Sample {
+        name,
+        help,
+        counter: false,
+        labels: Vec::new(),
+        value: value as f64,
+    };
+    let mut samples = vec![
+        gauge("sangam_pool_free_small", "Free buffers of 2 KiB.", small),
+        gauge("sangam_pool_free_large", "Free buffers of 16 KiB.", large),
+        gauge("sangam_links", "Links configured or accepted.", links.len()),
+        gauge("sangam_links_up", "Links over which events flow.", up),
+    ];
+    for link in links {
+        let Some(rtt) = link.rtt else { continue };
+        samples.push(Sample {
+            name: "sangam_link_rtt_seconds",
+            help: "Smoothed round trip of a link.",
+            counter: false,
+            labels: vec![("link", link.address.to_string())],
+            value: rtt.as_secs_f64(),
+        });
+    }
+    samples
+}

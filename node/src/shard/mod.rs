@@ -1,0 +1,373 @@
+//! A delivery shard: it owns subscribers, their ports and its sockets, and serves them in order
+//! of urgency.
+//!
+//! The loop fits in [`Shard::run`]: commands, one slice of delivery, descriptors, timers, sleep.
+
+mod audience;
+mod job;
+mod requests;
+
+use std::io;
+use std::sync::Arc;
+use std::sync::mpsc::Receiver;
+use std::time::Duration;
+
+use rtrb::{Consumer, Producer};
+use sangam_broker::{Admit, DropReason, FeedbackGate, PacketCache};
+use sangam_io::clock;
+use sangam_io::poll::{Events, Interest, Poller};
+use sangam_io::pool::{Packet, Pool};
+use sangam_io::port::{Action, Context, Port};
+use sangam_io::wake::{Sleeper, Waker};
+use sangam_model::{Class, StreamId, Time, limits};
+use sangam_wire::Header;
+
+use crate::command::{ControlEvent, Entry, Outlet, ShardCommand};
+use crate::counters::Counters;
+use audience::Audience;
+pub(crate) use audience::Subscriber;
+use job::{Job, SLICE};
+
+/// Entries of one class that may wait for a shard.
+pub(crate) const RING: usize = 8_192;
+/// Events kept to answer NACKs of this shard's subscribers: a second of 40 video streams.
+const CACHE: usize = 2_048;
+/// How long delivery may go on before descriptors are looked at.
+const IO_EVERY: Duration = Duration::from_micros(500);
+/// How long to wait when the kernel takes no more.
+const BLOCKED: Duration = Duration::from_micros(500);
+/// Poll token of the sleeper; those of the ports start at 1 << 32.
+const WAKE: u64 = 0;
+
+/// The lane's ends of a shard's rings, one for each class.
+pub(crate) type Inlets = [Producer<Entry>; Class::ALL.len()];
+
+/// What a shard is made of.
+pub(crate) struct Parts {
+    pub(crate) number: u16,
+    pub(crate) pool: Pool,
+    pub(crate) sleeper: Sleeper,
+    pub(crate) inbound: [Consumer<Entry>; Class::ALL.len()],
+    pub(crate) commands: Receiver<ShardCommand>,
+    pub(crate) control: Outlet<ControlEvent>,
+    pub(crate) to_lane: Producer<Packet>,
+    pub(crate) lane: Waker,
+    pub(crate) ports: Vec<Box<dyn Port>>,
+    pub(crate) counters: Arc<Counters>,
+}
+
+/// One delivery shard.
+pub(crate) struct Shard {
+    number: u16,
+    pool: Pool,
+    poller: Poller,
+    /// Away while they are handled.
+    events: Option<Events>,
+    sleeper: Sleeper,
+    inbound: [Consumer<Entry>; Class::ALL.len()],
+    commands: Receiver<ShardCommand>,
+    control: Outlet<ControlEvent>,
+    to_lane: Producer<Packet>,
+    lane: Waker,
+    ports: Vec<Box<dyn Port>>,
+    audience: Audience,
+    /// Audio and RTCP; then data and video.
+    jobs: [Job; 2],
+    cache: PacketCache<Packet>,
+    gate: FeedbackGate,
+    actions: Vec<Action>,
+    added: Vec<StreamId>,
+    counters: Arc<Counters>,
+    last_io: Time,
+    blocked: bool,
+    stopping: bool,
+}
+
+impl Shard {
+    /// Puts a shard together and registers its ports.
+    ///
+    /// # Errors
+    /// The kernel gives no epoll descriptor or refuses one of the ports'.
+    pub(crate) fn new(parts: Parts) -> io::Result<Self> {
+        let poller = Poller::new()?;
+        poller.add(parts.sleeper.fd(), WAKE, Interest::Read)?;
+        let mut shard = Self {
+            number: parts.number,
+            pool: parts.pool,
+            poller,
+            events: Some(Events::with_capacity(256)),
+            sleeper: parts.sleeper,
+            inbound: parts.inbound,
+            commands: parts.commands,
+            control: parts.control,
+            to_lane: parts.to_lane,
+            lane: parts.lane,
+            audience: Audience::new(parts.ports.len()),
+            ports: parts.ports,
+            jobs: [Job::default(), Job::default()],
+            cache: PacketCache::new(CACHE),
+            gate: FeedbackGate::default(),
+            actions: Vec::new(),
+            added: Vec::new(),
+            counters: parts.counters,
+            last_io: Time::ZERO,
+            blocked: false,
+            stopping: false,
+        };
+        for port in 0..shard.ports.len() {
+            shard.try_with_port(port, |port, cx| port.start(cx))?;
+        }
+        Ok(shard)
+    }
+
+    /// Serves until the broker stops.
+    pub(crate) fn run(mut self) {
+        while !self.stopping {
+            if !self.turn() {
+                self.sleep();
+            }
+        }
+        for port in 0..self.ports.len() {
+            self.with_port(port, |port, cx| port.close(cx));
+        }
+    }
+
+    /// One round without sleeping; whether there was something to deliver.
+    pub(crate) fn turn(&mut self) -> bool {
+        let now = clock::now();
+        self.take_commands();
+        let worked = self.serve(now);
+        if now - self.last_io >= IO_EVERY {
+            self.look_at_descriptors(Some(Duration::ZERO));
+        }
+        worked && !self.blocked
+    }
+
+    /// The descriptor that becomes readable when something waits for this shard.
+    pub(crate) fn poller(&self) -> &Poller {
+        &self.poller
+    }
+
+    pub(crate) fn stopping(&self) -> bool {
+        self.stopping
+    }
+
+    fn sleep(&mut self) {
+        if self.blocked {
+            self.blocked = false;
+            self.look_at_descriptors(Some(BLOCKED));
+            return;
+        }
+        self.sleeper.arm();
+        // Whoever pushed before the sleeper was armed did not wake us: look once more.
+        let timeout = if self.inbound.iter().any(|ring| !ring.is_empty()) {
+            Some(Duration::ZERO)
+        } else {
+            self.take_commands();
+            self.ask_ports();
+            self.counters.sleeps.add(1);
+            let flushed = self.control.flush();
+            let ports = self.ports.iter().filter_map(|port| port.deadline());
+            let deadline = ports.chain(self.gate.deadline()).min();
+            let wait = deadline.map(|at| at - clock::now());
+            if flushed {
+                wait
+            } else {
+                Some(Duration::from_millis(1))
+            }
+        };
+        self.look_at_descriptors(timeout);
+        self.sleeper.disarm();
+    }
+
+    pub(crate) fn look_at_descriptors(&mut self, timeout: Option<Duration>) {
+        let Some(mut events) = self.events.take() else {
+            return;
+        };
+        if let Err(error) = self.poller.wait(&mut events, timeout) {
+            tracing::error!(%error, "epoll failed; the shard goes on without this round");
+        }
+        for event in events.iter() {
+            if event.token != WAKE {
+                let port = (event.token >> 32) as usize - 1;
+                self.with_port(port, |port, cx| port.ready(event.token as u32, cx));
+            }
+        }
+        self.events = Some(events);
+        self.last_io = clock::now();
+        self.ask_ports();
+        self.pass_feedback(self.last_io);
+        let due = |port: &Box<dyn Port>| port.deadline().is_some_and(|at| at <= self.last_io);
+        let due: u64 = (0..)
+            .zip(&self.ports)
+            .filter(|(_, p)| due(p))
+            .map(|(i, _)| 1 << i)
+            .sum();
+        for port in (0..self.ports.len()).filter(|i| due & (1 << i) != 0) {
+            self.with_port(port, |port, cx| port.timeout(cx));
+        }
+        let peers: usize = self.ports.iter().map(|port| port.peers()).sum();
+        self.counters.peers.set(peers as u64);
+        self.control.flush();
+    }
+
+    /// Lets every port look into its own queue: whoever filled it woke this thread, if it slept.
+    fn ask_ports(&mut self) {
+        for port in 0..self.ports.len() {
+            self.with_port(port, |port, cx| port.woken(cx));
+        }
+    }
+
+    /// Delivers one slice of the most urgent burst.
+    fn serve(&mut self, now: Time) -> bool {
+        if self.jobs[0].is_idle() {
+            let _ = self.load(0, Class::Audio, now) || self.load(0, Class::Rtcp, now);
+        }
+        self.take_feedback();
+        if !self.jobs[0].is_idle() {
+            self.deliver(0);
+            return true;
+        }
+        if self.jobs[1].is_idle() {
+            let _ = self.load(1, Class::Data, now) || self.load(1, Class::Video, now);
+        }
+        if !self.jobs[1].is_idle() {
+            self.deliver(1);
+            return true;
+        }
+        false
+    }
+
+    /// Takes the next burst of a class: consecutive events of one stream that wait already.
+    fn load(&mut self, job: usize, class: Class, now: Time) -> bool {
+        loop {
+            let Ok(entry) = self.inbound[class as usize].peek() else {
+                return !self.jobs[job].is_idle();
+            };
+            let Ok(header) = Header::decode(&entry.packet) else {
+                return false;
+            };
+            let at = entry.at;
+            if !self.jobs[job].accepts(header.stream) {
+                return true;
+            }
+            let Ok(Entry { packet, .. }) = self.inbound[class as usize].pop() else {
+                return false;
+            };
+            if self.audience.stream(header.stream).is_none() {
+                // The lane's snapshot may be newer than what this shard has read so far.
+                self.take_commands();
+            }
+            let Some(stream) = self.audience.stream_mut(header.stream) else {
+                self.counters.dropped(DropReason::UnknownStream);
+                continue;
+            };
+            match stream.shedder.admit(&header, now - at, false) {
+                Admit::Deliver => {
+                    if class != Class::Rtcp {
+                        self.cache
+                            .insert(header.stream, header.sequence, packet.clone());
+                    }
+                    self.jobs[job].push(header.stream, packet);
+                }
+                Admit::Drop(reason) => self.counters.dropped(reason),
+            }
+        }
+    }
+
+    fn deliver(&mut self, job: usize) {
+        let mut current = std::mem::take(&mut self.jobs[job]);
+        self.deliver_slice(&mut current);
+        self.jobs[job] = current;
+    }
+
+    fn deliver_slice(&mut self, job: &mut Job) {
+        let Some(stream) = self.audience.stream(job.stream()) else {
+            return job.clear();
+        };
+        let list = stream.peers(job.port);
+        let rest = list.get(job.cursor..).unwrap_or_default();
+        let slice = &rest[..rest.len().min(SLICE)];
+        if !slice.is_empty() {
+            let mut cx = Context {
+                now: clock::now(),
+                pool: &self.pool,
+                poller: &self.poller,
+                token: token(job.port),
+                actions: &mut self.actions,
+            };
+            let done = self.ports[job.port].deliver(job.burst(), slice, &mut cx);
+            job.cursor += done.peers;
+            self.blocked = done.peers < slice.len();
+            self.counters.delivered.packets.add(done.packets);
+            self.counters.delivered.messages.add(done.messages);
+            self.counters.delivered.bytes.add(done.bytes);
+            self.counters
+                .dropped_many(DropReason::PeerQueueFull, done.peer_full);
+            self.counters
+                .dropped_many(DropReason::SendError, done.errors);
+        }
+        if job.cursor >= list.len() {
+            job.port += 1;
+            job.cursor = 0;
+            if job.port == self.ports.len() {
+                job.clear();
+            }
+        }
+        if !self.actions.is_empty() {
+            self.perform(job.port.min(self.ports.len() - 1));
+        }
+    }
+
+    /// Feedback from the lane for publishers of this shard.
+    fn take_feedback(&mut self) {
+        while let Ok(entry) = self.inbound[Class::Feedback as usize].pop() {
+            let Ok(header) = Header::decode(&entry.packet) else {
+                continue;
+            };
+            let stream = self.audience.stream(header.stream);
+            if let Some(owner) = stream.and_then(|stream| stream.owner) {
+                self.with_port(usize::from(owner.port), |port, cx| {
+                    port.feedback(owner.peer, &entry.packet, cx);
+                });
+            }
+        }
+    }
+
+    fn with_port(&mut self, port: usize, f: impl FnOnce(&mut dyn Port, &mut Context<'_>)) {
+        let done = self.try_with_port(port, |port, cx| {
+            f(port, cx);
+            Ok(())
+        });
+        debug_assert!(done.is_ok(), "infallible calls cannot fail");
+    }
+
+    fn try_with_port(
+        &mut self,
+        index: usize,
+        f: impl FnOnce(&mut dyn Port, &mut Context<'_>) -> io::Result<()>,
+    ) -> io::Result<()> {
+        let Some(port) = self.ports.get_mut(index) else {
+            return Ok(());
+        };
+        let mut cx = Context {
+            now: clock::now(),
+            pool: &self.pool,
+            poller: &self.poller,
+            token: token(index),
+            actions: &mut self.actions,
+        };
+        f(port.as_mut(), &mut cx)?;
+        self.perform(index);
+        Ok(())
+    }
+
+    /// Room for more filters; the broker's bound is shared evenly.
+    fn filters_full(&self) -> bool {
+        self.audience.filters_held() >= limits::FILTERS_PER_BROKER
+    }
+}
+
+fn token(port: usize) -> u64 {
+    (port as u64 + 1) << 32
+}

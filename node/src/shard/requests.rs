@@ -1,0 +1,299 @@
+//! What peers, control and the lane ask of a shard.
+
+use sangam_broker::{DropReason, Gate, Owner};
+use sangam_io::clock;
+use sangam_io::pool::Packet;
+use sangam_io::port::{Action, PeerKey};
+use sangam_model::{Filter, StreamId, Time, limits};
+use sangam_wire::feedback::{Feedback, Nack};
+use sangam_wire::{Event, Message, Refusal};
+
+use super::Shard;
+use super::audience::{Subscribed, Subscriber};
+use crate::command::{ControlEvent, ShardCommand, Wish};
+use crate::feedback;
+
+impl Shard {
+    /// Carries out what the port asked for, and what follows from it.
+    pub(super) fn perform(&mut self, port: usize) {
+        // Telling a peer something may queue more actions of the same port; they are taken on.
+        while !self.actions.is_empty() {
+            let mut actions = std::mem::take(&mut self.actions);
+            for action in actions.drain(..) {
+                self.perform_one(port as u16, action);
+            }
+            if self.actions.is_empty() {
+                // Give the room back, so that the next round allocates nothing.
+                self.actions = actions;
+            }
+        }
+        for removal in self.audience.removals() {
+            self.jobs.iter_mut().for_each(|job| job.follow(removal));
+        }
+    }
+
+    fn perform_one(&mut self, port: u16, action: Action) {
+        let at = |peer: PeerKey| Subscriber { port, peer };
+        match action {
+            Action::Subscribe {
+                peer,
+                request,
+                filter,
+            } => {
+                self.subscribe(at(peer), request, &filter);
+            }
+            Action::Unsubscribe {
+                peer,
+                request,
+                filter,
+            } => {
+                self.unsubscribe(at(peer), request, filter);
+            }
+            Action::Publish {
+                peer,
+                request,
+                topic,
+                media,
+                source,
+            } => {
+                let owner = self.owner(at(peer));
+                if self.audience.owned_by(at(peer)).len() >= limits::STREAMS_PER_CLIENT {
+                    return self.tell(
+                        at(peer),
+                        Message::Refused {
+                            request,
+                            reason: Refusal::Limit,
+                        },
+                    );
+                }
+                let wish = Wish {
+                    owner,
+                    request,
+                    topic,
+                    media,
+                    source,
+                };
+                self.control.send(ControlEvent::Publish(Box::new(wish)));
+            }
+            Action::Unpublish { peer, stream } => {
+                if self.owns(at(peer), stream) {
+                    let owner = self.owner(at(peer));
+                    self.control.send(ControlEvent::Unpublish { owner, stream });
+                }
+            }
+            Action::Ingest { peer, packet } => self.ingest(at(peer), packet),
+            Action::Feedback { peer, packet } => self.feedback(at(peer), packet),
+            Action::Gone { peer } => self.forget(at(peer)),
+        }
+    }
+
+    fn subscribe(&mut self, who: Subscriber, request: u32, filter: &Filter) {
+        let mut added = std::mem::take(&mut self.added);
+        added.clear();
+        let full = self.filters_full();
+        let outcome = if full {
+            Subscribed::Full
+        } else {
+            self.audience.subscribe(who, filter, &mut added)
+        };
+        match outcome {
+            Subscribed::Full => {
+                self.tell(
+                    who,
+                    Message::Refused {
+                        request,
+                        reason: Refusal::Limit,
+                    },
+                );
+            }
+            Subscribed::Yes { first } => {
+                if first {
+                    let filter = filter.clone();
+                    self.control.send(ControlEvent::FilterAdded {
+                        shard: self.number,
+                        filter,
+                    });
+                }
+                self.tell(who, Message::Accepted { request });
+                for stream in &added {
+                    self.announce(who, *stream);
+                }
+            }
+        }
+        self.added = added;
+    }
+
+    fn unsubscribe(&mut self, who: Subscriber, request: u32, filter: Filter) {
+        let mut lost = Vec::new();
+        let Some(unused) = self.audience.unsubscribe(who, &filter, &mut lost) else {
+            return self.tell(
+                who,
+                Message::Refused {
+                    request,
+                    reason: Refusal::Invalid,
+                },
+            );
+        };
+        if unused {
+            self.control.send(ControlEvent::FilterRemoved {
+                shard: self.number,
+                filter,
+            });
+        }
+        self.tell(who, Message::Accepted { request });
+        for stream in lost {
+            self.tell(who, Message::Retire { stream });
+        }
+    }
+
+    fn owner(&self, who: Subscriber) -> Owner {
+        Owner {
+            shard: self.number,
+            peer: who.into(),
+        }
+    }
+
+    fn owns(&mut self, who: Subscriber, stream: StreamId) -> bool {
+        let owner = |shard: &Self| {
+            shard
+                .audience
+                .stream(stream)
+                .and_then(|stream| stream.owner)
+        };
+        if owner(self).is_none() {
+            self.take_commands();
+        }
+        let owns = owner(self) == Some(who);
+        if !owns {
+            self.counters.dropped(DropReason::NotOwner);
+        }
+        owns
+    }
+
+    fn ingest(&mut self, who: Subscriber, packet: Packet) {
+        let Ok(header) = packet.header() else {
+            return self.counters.dropped(DropReason::Malformed);
+        };
+        if self.owns(who, header.stream) {
+            self.push_to_lane(packet);
+        }
+    }
+
+    fn push_to_lane(&mut self, packet: Packet) {
+        match self.to_lane.push(packet) {
+            Ok(()) => self.lane.wake(),
+            Err(_) => self.counters.dropped(DropReason::IngestRingFull),
+        }
+    }
+
+    fn feedback(&mut self, who: Subscriber, packet: Packet) {
+        let Ok(event) = Event::decode(&packet) else {
+            return self.counters.dropped(DropReason::Malformed);
+        };
+        let Ok(mut feedback) = Feedback::decode(event.payload) else {
+            return self.counters.dropped(DropReason::Malformed);
+        };
+        let stream = event.header.stream;
+        if let Feedback::Nack(nack) = feedback {
+            let Some(rest) = self.repair(who, stream, nack) else {
+                return;
+            };
+            feedback = Feedback::Nack(rest);
+        }
+        let now = clock::now();
+        match self.gate.handle(now, &event.header, &feedback) {
+            Gate::Passed => {}
+            Gate::Merged => self.counters.dropped(DropReason::FeedbackMerged),
+            Gate::Full => self.counters.dropped(DropReason::FeedbackFull),
+        }
+        self.pass_feedback(now);
+    }
+
+    /// Passes on what the gate has let through.
+    pub(super) fn pass_feedback(&mut self, now: Time) {
+        self.gate.expire(now);
+        while let Some(output) = self.gate.poll() {
+            match feedback::event(&output, &self.pool) {
+                Some(packet) => self.push_to_lane(packet),
+                None => self.counters.dropped(DropReason::PoolExhausted),
+            }
+        }
+    }
+
+    /// Resends what the cache holds; returns what it does not.
+    fn repair(&mut self, who: Subscriber, stream: StreamId, nack: Nack) -> Option<Nack> {
+        let cache = &self.cache;
+        let (found, missing) = feedback::split(nack, |seq| cache.get(stream, seq));
+        for packet in found {
+            self.counters.repaired.add(1);
+            self.with_port(usize::from(who.port), |port, cx| {
+                port.deliver(&[packet], &[who.peer], cx);
+            });
+        }
+        missing
+    }
+
+    fn forget(&mut self, who: Subscriber) {
+        self.control.send(ControlEvent::OwnerGone(self.owner(who)));
+        for filter in self.audience.leave(who) {
+            self.control.send(ControlEvent::FilterRemoved {
+                shard: self.number,
+                filter,
+            });
+        }
+    }
+
+    /// Reads all commands that wait.
+    pub(super) fn take_commands(&mut self) {
+        while let Ok(command) = self.commands.try_recv() {
+            match command {
+                ShardCommand::Added {
+                    id,
+                    topic,
+                    media,
+                    owner,
+                } => {
+                    let here = owner.filter(|owner| owner.shard == self.number);
+                    let owner = here.map(|owner| owner.peer.into());
+                    self.audience.add_stream(id, topic, media, owner);
+                    for who in self.audience.receivers(id) {
+                        self.announce(who, id);
+                    }
+                }
+                ShardCommand::Removed(id) => self.remove_stream(id),
+                ShardCommand::Tell { to, message } => self.tell(to, message),
+                ShardCommand::Stop => self.stopping = true,
+            }
+        }
+    }
+
+    fn remove_stream(&mut self, id: StreamId) {
+        let receivers = self.audience.receivers(id);
+        if self.audience.remove_stream(id).is_some() {
+            for who in receivers {
+                self.tell(who, Message::Retire { stream: id });
+            }
+        }
+    }
+
+    fn announce(&mut self, who: Subscriber, id: StreamId) {
+        let Some(stream) = self.audience.stream(id) else {
+            return;
+        };
+        let (topic, media) = (stream.topic.clone(), (*stream.media).clone());
+        self.tell(
+            who,
+            Message::Announce {
+                stream: id,
+                topic,
+                media,
+            },
+        );
+    }
+
+    fn tell(&mut self, who: Subscriber, message: Message) {
+        self.with_port(usize::from(who.port), |port, cx| {
+            port.tell(who.peer, message, cx)
+        });
+    }
+}

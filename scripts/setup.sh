@@ -1,0 +1,156 @@
+#!/usr/bin/env bash
+# Installs what Sangam lacks on Debian and Ubuntu; elsewhere names it.
+#
+#   scripts/setup.sh run|test|bench
+#
+# Safe to repeat: what is there stays as it is. Never asks a question unless sudo must ask for a
+# password on a terminal. Exit status: 0 all there, 2 wrong use, 3 something is lacking.
+set -euo pipefail
+
+root=$(cd "$(dirname "$0")/.." && pwd)
+export PATH="$PATH:${CARGO_HOME:-$HOME/.cargo}/bin:/usr/sbin:/sbin"
+
+# Package | what to try where there is no dpkg, or where it was installed by hand | what it is for
+readonly BUILD='
+make|command -v make|the commands of this repository
+gcc|command -v cc|the linker driver and the C part of aws-lc-rs
+libc6-dev|test -e /usr/include/stdlib.h|the C library to link with
+'
+readonly RUN='
+ffmpeg|command -v ffmpeg && command -v ffprobe|publishing and playing clips
+'
+readonly TEST='
+iproute2|command -v ip|network namespaces
+gstreamer1.0-tools|command -v gst-launch-1.0|a second, independent player
+gstreamer1.0-plugins-base|gst-inspect-1.0 --exists videotestsrc|its raw media
+gstreamer1.0-plugins-good|gst-inspect-1.0 --exists rtpbin|its RTP
+gstreamer1.0-plugins-bad|gst-inspect-1.0 --exists sdpdemux|its SDP and H.264 parser
+gstreamer1.0-plugins-ugly|gst-inspect-1.0 --exists x264enc|its H.264 encoder
+gstreamer1.0-libav|gst-inspect-1.0 --exists avdec_h264|its H.264 decoder
+'
+
+say() { printf 'setup: %s\n' "$*"; }
+
+lack() {
+    printf 'setup: %s\n' "$@" >&2
+    exit 3
+}
+
+wanted() {
+    case "$1" in
+        run) printf '%s' "$BUILD" "$RUN" ;;
+        test) printf '%s' "$BUILD" "$RUN" "$TEST" ;;
+        bench) printf '%s' "$BUILD" ;;
+        *)
+            echo "usage: scripts/setup.sh run|test|bench" >&2
+            exit 2
+            ;;
+    esac
+}
+
+is_there() { # package, probe
+    if command -v dpkg-query >/dev/null; then
+        local status
+        status=$(dpkg-query --show --showformat='${db:Status-Abbrev}' "$1" 2>/dev/null || true)
+        if [[ $status == ii* ]]; then
+            return 0
+        fi
+    fi
+    bash -c "$2" >/dev/null 2>&1 </dev/null
+}
+
+# Prints how to become root: nothing, `sudo`, or `none`.
+become_root() {
+    if [[ $(id -u) == 0 ]]; then
+        return
+    fi
+    if command -v sudo >/dev/null && { sudo -n true 2>/dev/null || [[ -t 0 ]]; }; then
+        echo sudo
+    else
+        echo none
+    fi
+}
+
+install() { # packages
+    local by log
+    by=$(become_root)
+    if ! command -v apt-get >/dev/null; then
+        lack "no apt-get here. Install what Debian calls: $*" "then run this again."
+    fi
+    if [[ $by == none ]]; then
+        lack "not root, and sudo needs a password or is missing. As root, run:" \
+            "  apt-get update && apt-get install --no-install-recommends $*"
+    fi
+    log=$(mktemp)
+    say "installing $* (takes a minute or two)"
+    # The lists of a fresh image are empty or old; only then is the update needed.
+    if ! apt_get "$by" install --no-install-recommends "$@" >"$log" 2>&1; then
+        say "updating the package lists first"
+        if ! { apt_get "$by" update && apt_get "$by" install --no-install-recommends "$@"; } \
+            >"$log" 2>&1; then
+            tail -n 15 "$log" >&2
+            lack "apt-get could not install: $*" "The end of its log ($log) stands above."
+        fi
+    fi
+    rm -f "$log"
+}
+
+apt_get() { # sudo or nothing, arguments
+    local by=$1
+    shift
+    ${by:+"$by"} env DEBIAN_FRONTEND=noninteractive apt-get --quiet --yes \
+        -o DPkg::Lock::Timeout=300 -o Dpkg::Use-Pty=0 \
+        -o Acquire::Retries=3 -o Acquire::http::Timeout=60 -o Acquire::https::Timeout=60 \
+        "$@" </dev/null
+}
+
+check_packages() { # purpose
+    local missing=() package probe reason
+    while IFS='|' read -r package probe reason; do
+        if [[ -z $package ]] || is_there "$package" "$probe"; then
+            continue
+        fi
+        say "missing: $package ($reason)"
+        missing+=("$package")
+    done <<<"$(wanted "$1")"
+    if ((${#missing[@]} > 0)); then
+        install "${missing[@]}"
+    fi
+}
+
+check_rust() { # purpose
+    local wanted have
+    wanted=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' "$root/Cargo.toml")
+    if ! command -v cargo >/dev/null || ! have=$(cargo --version 2>/dev/null); then
+        lack "no Rust toolchain found. Install Rust $wanted or later from https://rustup.rs" \
+            "(Debian's own is too old), open a new shell, and run this again."
+    fi
+    have=$(cut -d' ' -f2 <<<"$have")
+    if [[ $(printf '%s\n' "$wanted" "$have" | sort -V | head -n 1) != "$wanted" ]]; then
+        lack "Rust $have is too old, $wanted or later is needed: run \`rustup update stable\`."
+    fi
+    if [[ $1 == test ]]; then
+        check_component rustfmt fmt
+        check_component clippy clippy
+    fi
+}
+
+check_component() { # component, command of cargo
+    if cargo "$2" --version >/dev/null 2>&1; then
+        return
+    fi
+    say "missing: $1 (checks of the code)"
+    if ! command -v rustup >/dev/null || ! rustup component add "$1" </dev/null; then
+        lack "add $1 to your Rust toolchain: \`rustup component add $1\`."
+    fi
+}
+
+main() {
+    local purpose=${1:-}
+    wanted "$purpose" >/dev/null
+    check_rust "$purpose"
+    check_packages "$purpose"
+    say "everything for \`$purpose\` is there"
+}
+
+main "$@"
