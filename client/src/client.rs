@@ -47,10 +47,11 @@ impl Client {
         let pending_max = options.queue;
         let (door, driver, shared) = match target {
             Target::Door(ClientDoor { sender, receiver }) => {
-                let state = State::new(Link::Up(DOOR));
+                let info = beyond_the_door();
+                let state = State::new(Link::Up(info));
                 let pool = options.send_buffers.pool();
                 let shared = Shared::new(state, sender, pool, options.trace_every);
-                shared.measures.set_local(DOOR.datagram_max);
+                shared.measures.set_local(info.datagram_max);
                 (receiver, None, Arc::new(shared))
             }
             Target::Udp(address) => driver::udp(address, &options)?,
@@ -330,7 +331,7 @@ impl Client {
         if self.driver.is_none() {
             if !state.is_up() {
                 let mut busy = false;
-                state.up(DOOR, |message| busy |= self.shared.tell(message).is_err());
+                state.up(beyond_the_door(), |message| busy |= self.shared.tell(message).is_err());
                 if busy {
                     tracing::warn!("the broker in this process did not take every request");
                 }
@@ -397,7 +398,14 @@ impl Client {
 }
 
 /// All that is known of a broker behind a door.
-const DOOR: UpInfo = UpInfo { broker: None, datagram_max: EVENT_LEN_MAX as u16, keepalive: None };
+fn beyond_the_door() -> UpInfo {
+    UpInfo {
+        broker: None,
+        clock_domain: clock::clock_domain(),
+        datagram_max: EVENT_LEN_MAX as u16,
+        keepalive: None,
+    }
+}
 
 impl Drop for Client {
     fn drop(&mut self) {

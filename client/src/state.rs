@@ -28,8 +28,11 @@ pub(crate) enum Link {
     /// Not yet or not any more; attempts go on.
     Down,
     Up(UpInfo),
-    /// Refused. Attempts go on if the broker said when.
-    Refused(Refusal),
+    Refused {
+        reason: Refusal,
+        /// Attempts go on.
+        again: bool,
+    },
     /// Gone for good.
     Closed,
 }

@@ -42,7 +42,7 @@ fn same_bits(a: &[u8], b: &[u8], prefix: u8) -> bool {
     let Some(mask) = 0xff_u8.checked_shl(8 - u32::from(prefix % 8)) else {
         return a[..whole] == b[..whole];
     };
-    a[..whole] == b[..whole] && (prefix % 8 == 0 || a[whole] & mask == b[whole] & mask)
+    a[..whole] == b[..whole] && (prefix.is_multiple_of(8) || a[whole] & mask == b[whole] & mask)
 }
 
 /// Where RTCP goes beside RTP.

@@ -40,6 +40,12 @@ impl LinkSet {
         Self(self.0 & other.0)
     }
 
+    /// This set without what the other holds.
+    #[must_use]
+    pub const fn without(self, other: Self) -> Self {
+        Self(self.0 & !other.0)
+    }
+
     /// What exactly one of both sets holds.
     #[must_use]
     pub const fn difference(self, other: Self) -> Self {

@@ -339,7 +339,7 @@ impl Dialer {
 
     fn down(&mut self, now: Time) {
         if let State::Up(link) = &self.state {
-            if true {
+            if now - link.since >= self.config.backoff.most {
                 self.failures = 0;
             }
             self.pause(now);

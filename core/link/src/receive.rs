@@ -154,6 +154,7 @@ mod tests {
             [0, 1, 2].map(|request| Message::Accepted { request })
         );
         assert_eq!(receiver.acknowledge(), 3);
+        assert_eq!(receiver.take(NOW, 2, &accepted(2)), Taken::Duplicate);
         assert_eq!(
             (receiver.early.capacity(), receiver.inbox.capacity()),
             (0, 0)

@@ -123,8 +123,7 @@ fn media_packets_prove_life_without_pongs() {
 
 #[test]
 fn a_link_outlives_a_bad_path() {
-    // Five of a hundred datagrams lost each way for an hour: without hasty pings one third of
-    // such links would die.
+    // Each way loses five of a hundred datagrams for an hour.
     for seed in 1..=10 {
         let path = Path {
             lost: 50,

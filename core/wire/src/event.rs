@@ -111,7 +111,8 @@ impl<'a> Event<'a> {
         let fragment = self.extensions.fragment().ok_or(WireError::Value)?;
         let end = usize::from(fragment.offset) + self.payload.len();
         let total = usize::from(fragment.total);
-        let inside = !self.payload.is_empty() && end <= total && total <= EVENT_LEN_MAX;
+        let total_max = EVENT_LEN_MAX - HEADER_LEN;
+        let inside = !self.payload.is_empty() && end <= total && total <= total_max;
         if inside {
             Ok(())
         } else {

@@ -224,7 +224,7 @@ fn block() -> impl Strategy<Value = (ExtensionBlock, bool)> {
     let trace = any::<Option<(u32, u64)>>();
     (unknown, trace, any::<bool>()).prop_map(|(unknown, trace, fragment)| {
         let mut block = ExtensionBlock::new();
-        let total = 16_384;
+        let total = 16_370;
         assert!(!fragment || block.fragment(Fragment { offset: 100, total }));
         assert!(trace.is_none_or(|(domain, origin)| block.trace(domain, origin)));
         assert!(unknown.is_none_or(|(kind, value)| block.push(kind, &value)));

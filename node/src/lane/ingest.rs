@@ -78,7 +78,7 @@ impl Lane {
                 return self.fragment(link, bytes);
             }
         } else if header.flags.contains(Flags::FRAGMENT) {
-            return self.fragment_of_client(bytes, source);
+            return self.fragment_of_client(&header, bytes, source);
         }
         if header.flags.contains(Flags::EXTENDED)
             && let Err(error) = Event::decode(bytes)
@@ -137,28 +137,7 @@ impl Lane {
 
     /// Whether this source may send this stream, and whether the event is new.
     fn check(&mut self, header: &Header, route: &Route, source: Source) -> Result<(), DropReason> {
-        let owner = match (route.parent, source) {
-            (
-                Parent::Local {
-                    source: Some(from), ..
-                },
-                Source::Client(address),
-            ) => from == address,
-            (Parent::Local { source: None, .. }, Source::Shard) => true,
-            (
-                Parent::Local {
-                    source: Some(_), ..
-                },
-                Source::Shard,
-            ) => true,
-            (Parent::Link(_), Source::Link(_)) => true,
-            // One of ours that comes back by a loop.
-            (Parent::Local { .. }, Source::Link(_)) => return Err(DropReason::CameHome),
-            _ => false,
-        };
-        if !owner {
-            return Err(DropReason::NotOwner);
-        }
+        may_send(route, source)?;
         let limit = self.publisher_packets_per_s;
         let now = self.now;
         let state = self.stream_state(route.index, header.stream);
@@ -218,5 +197,21 @@ impl Lane {
             WireError::Kind => DropReason::UnknownFrame,
             _ => DropReason::Malformed,
         });
+    }
+}
+
+/// Whether events of this stream may come from there.
+pub(super) fn may_send(route: &Route, source: Source) -> Result<(), DropReason> {
+    match (route.parent, source) {
+        (
+            Parent::Local {
+                source: Some(from), ..
+            },
+            Source::Client(address),
+        ) if from == address => Ok(()),
+        (Parent::Local { .. }, Source::Shard) | (Parent::Link(_), Source::Link(_)) => Ok(()),
+        // One of ours that comes back by a loop.
+        (Parent::Local { .. }, Source::Link(_)) => Err(DropReason::CameHome),
+        _ => Err(DropReason::NotOwner),
     }
 }

@@ -43,6 +43,9 @@ const BATCHES_PER_ROUND: usize = 4;
 /// Events kept to answer neighbours' NACKs.
 const CACHE: usize = 2_048;
 
+/// How long after a full ring every frame is looked at: longer than most key-frame intervals.
+const SHED_FOR: Duration = Duration::from_secs(10);
+
 const WAKE: u64 = 0;
 const INLINE_SHARD: u64 = 1;
 const SOCKETS: u64 = 2;
@@ -111,6 +114,10 @@ pub(crate) struct Lane {
     /// Pieces from clients, of all together.
     reassembler: Reassembler,
     sender: SendBatch,
+    /// Sockets with something to read, as far as is known.
+    ready: u64,
+    /// Rings were full lately: frames cut then are left out whole until here.
+    shed_until: Time,
     now: Time,
     stopping: bool,
 }
@@ -163,6 +170,8 @@ impl Lane {
             whole: Vec::new(),
             reassembler: Reassembler::new(),
             sender: SendBatch::new(),
+            ready: 0,
+            shed_until: Time::ZERO,
             now: clock::now(),
             stopping: false,
         })
@@ -177,6 +186,9 @@ impl Lane {
             }
         }
         self.close_links();
+        if let Some(shard) = &mut self.inline {
+            shard.close();
+        }
     }
 
     /// One round; whether there may be more to do at once.
@@ -185,7 +197,9 @@ impl Lane {
         self.refresh();
         let mut worked = false;
         for socket in 0..self.sockets.len() {
-            worked |= self.receive(socket);
+            if self.ready & (1 << socket) != 0 {
+                worked |= self.receive(socket);
+            }
         }
         worked |= self.take_from_shards();
         self.take_commands();
@@ -227,7 +241,9 @@ impl Lane {
             self.batch = Some(batch);
             self.flush();
             if !full {
-                return got > 0;
+                // Level-triggered: the poller tells when there is more.
+                self.ready &= !(1 << socket);
+                return false;
             }
             if let Some(shard) = &mut self.inline {
                 while shard.turn() {}
@@ -273,7 +289,11 @@ impl Lane {
         let ring = |door: &ShardDoor| door.inlets[class as usize].is_full();
         let wanted = |shard: usize| shards & (1 << shard) != 0;
         let full = (0..self.shards.len()).any(|s| wanted(s) && ring(&self.shards[s]));
-        if matches!(class, Class::Audio | Class::Video)
+        if full {
+            self.shed_until = self.now + SHED_FOR;
+        }
+        if self.now < self.shed_until
+            && matches!(class, Class::Audio | Class::Video)
             && let Admit::Drop(reason) = self.shed_for_full_ring(&packet, full)
         {
             self.counters.dropped(reason);
@@ -317,9 +337,20 @@ impl Lane {
             Duration::from_millis(1)
         };
         self.counters.sleeps.add(1);
-        let timeout = timeout.min(Duration::from_secs(1));
+        let mut timeout = timeout.min(Duration::from_secs(1));
+        if let Some(shard) = &mut self.inline
+            && let Some(wait) = shard.before_sleep()
+        {
+            timeout = timeout.min(wait);
+        }
         if let Err(error) = self.poller.wait(&mut self.events, Some(timeout)) {
             tracing::error!(%error, "epoll failed; the lane goes on without this round");
+        }
+        for event in self.events.iter().filter(|event| event.token >= SOCKETS) {
+            self.ready |= 1 << (event.token - SOCKETS);
+        }
+        if let Some(shard) = &mut self.inline {
+            shard.after_sleep();
         }
         self.sleeper.disarm();
     }

@@ -8,10 +8,10 @@ use sangam_io::pool::Packet;
 use sangam_io::udp::{Address, SendReport, UdpSocket};
 use sangam_link::{DialInput, DialOutput, Input, Output, Verdict, fragment};
 use sangam_model::{BrokerId, Incarnation};
-use sangam_wire::{Frame, Hello, Refusal, Refuse, Role, Welcome};
+use sangam_wire::{Frame, Header, Hello, Refusal, Refuse, Role, Welcome};
 
 use super::Lane;
-use super::ingest::Source;
+use super::ingest::{Source, may_send};
 use super::links::End;
 use crate::command::ControlEvent;
 use crate::port::native::Admission;
@@ -68,7 +68,12 @@ impl Lane {
         self.counters.frames.add(1);
         let frame = match Frame::decode(bytes) {
             Ok(frame) => frame,
-            Err(error) => return self.malformed(error),
+            Err(error) => {
+                if let Some(refuse) = Refuse::version(bytes) {
+                    self.answer(&Frame::Refuse(refuse), from);
+                }
+                return self.malformed(error);
+            }
         };
         if let Frame::Hello(hello) = frame {
             return self.hello(hello, from);
@@ -182,6 +187,7 @@ impl Lane {
                 };
                 match &link.end {
                     End::Accepted { nonce, .. } if *nonce == hello.nonce => {
+                        self.links.heard(id, self.now);
                         return self.welcome(id, hello);
                     }
                     // Both dial: the call of the lower id stands.
@@ -395,7 +401,15 @@ impl Lane {
     }
 
     /// Takes a piece of an event that a client had to split.
-    pub(super) fn fragment_of_client(&mut self, bytes: &[u8], source: Source) {
+    pub(super) fn fragment_of_client(&mut self, header: &Header, bytes: &[u8], source: Source) {
+        // Strangers may not fill the room for pieces that all clients share.
+        let route = self
+            .snapshot
+            .route(header.stream)
+            .ok_or(DropReason::UnknownStream);
+        if let Err(reason) = route.and_then(|route| may_send(route, source)) {
+            return self.counters.dropped(reason);
+        }
         let mut whole = std::mem::take(&mut self.whole);
         match self.reassembler.push(self.now, bytes, &mut whole) {
             Ok(true) => self.event(&whole, source),

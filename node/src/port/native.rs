@@ -97,6 +97,9 @@ impl NativePort {
                 .is_some_and(|peer| peer.hello.nonce == hello.nonce);
             if known {
                 // Our welcome was lost.
+                if let Some(peer) = self.peers.get_mut(key) {
+                    peer.session.heard(cx.now);
+                }
                 return self.welcome(key);
             }
             // The client has started anew.

@@ -127,6 +127,11 @@ impl Shard {
                 self.sleep();
             }
         }
+        self.close();
+    }
+
+    /// Says goodbye to every peer.
+    pub(crate) fn close(&mut self) {
         for port in 0..self.ports.len() {
             self.with_port(port, |port, cx| port.close(cx));
         }
@@ -137,7 +142,7 @@ impl Shard {
         let now = clock::now();
         self.take_commands();
         let worked = self.serve(now);
-        if now - self.last_io >= IO_EVERY {
+        if worked && now - self.last_io >= IO_EVERY {
             self.look_at_descriptors(Some(Duration::ZERO));
         }
         worked && !self.blocked
@@ -158,25 +163,30 @@ impl Shard {
             self.look_at_descriptors(Some(BLOCKED));
             return;
         }
-        self.sleeper.arm();
-        // Whoever pushed before the sleeper was armed did not wake us: look once more.
-        let timeout = if self.inbound.iter().any(|ring| !ring.is_empty()) {
-            Some(Duration::ZERO)
-        } else {
-            self.take_commands();
-            self.ask_ports();
-            self.counters.sleeps.add(1);
-            let flushed = self.control.flush();
-            let ports = self.ports.iter().filter_map(|port| port.deadline());
-            let deadline = ports.chain(self.gate.deadline()).min();
-            let wait = deadline.map(|at| at - clock::now());
-            if flushed {
-                wait
-            } else {
-                Some(Duration::from_millis(1))
-            }
-        };
+        let timeout = self.before_sleep();
         self.look_at_descriptors(timeout);
+        self.after_sleep();
+    }
+
+    /// Asks to be woken, looks once more for what came before that, and tells how long the
+    /// thread may sleep. [`Shard::after_sleep`] follows.
+    pub(crate) fn before_sleep(&mut self) -> Option<Duration> {
+        self.sleeper.arm();
+        self.take_commands();
+        self.ask_ports();
+        if self.stopping || self.inbound.iter().any(|ring| !ring.is_empty()) {
+            return Some(Duration::ZERO);
+        }
+        self.counters.sleeps.add(1);
+        if !self.control.flush() {
+            return Some(Duration::from_millis(1));
+        }
+        let ports = self.ports.iter().filter_map(|port| port.deadline());
+        let deadline = ports.chain(self.gate.deadline()).min();
+        deadline.map(|at| at - clock::now())
+    }
+
+    pub(crate) fn after_sleep(&mut self) {
         self.sleeper.disarm();
     }
 
@@ -197,10 +207,10 @@ impl Shard {
         self.last_io = clock::now();
         self.ask_ports();
         self.pass_feedback(self.last_io);
-        let due = |port: &Box<dyn Port>| port.deadline().is_some_and(|at| at <= self.last_io);
+        let due = |port: &dyn Port| port.deadline().is_some_and(|at| at <= self.last_io);
         let due: u64 = (0..)
             .zip(&self.ports)
-            .filter(|(_, p)| due(p))
+            .filter(|(_, p)| due(p.as_ref()))
             .map(|(i, _)| 1 << i)
             .sum();
         for port in (0..self.ports.len()).filter(|i| due & (1 << i) != 0) {
@@ -248,7 +258,7 @@ impl Shard {
                 return false;
             };
             let at = entry.at;
-            if !self.jobs[job].accepts(header.stream) {
+            if !self.jobs[job].accepts(header.stream, entry.packet.len()) {
                 return true;
             }
             let Ok(Entry { packet, .. }) = self.inbound[class as usize].pop() else {
@@ -285,37 +295,33 @@ impl Shard {
         let Some(stream) = self.audience.stream(job.stream()) else {
             return job.clear();
         };
-        let list = stream.peers(job.port);
-        let rest = list.get(job.cursor..).unwrap_or_default();
+        let Some(rest) = job.rest(stream, self.ports.len()) else {
+            return job.clear();
+        };
         let slice = &rest[..rest.len().min(SLICE)];
-        if !slice.is_empty() {
-            let mut cx = Context {
-                now: clock::now(),
-                pool: &self.pool,
-                poller: &self.poller,
-                token: token(job.port),
-                actions: &mut self.actions,
-            };
-            let done = self.ports[job.port].deliver(job.burst(), slice, &mut cx);
-            job.cursor += done.peers;
-            self.blocked = done.peers < slice.len();
-            self.counters.delivered.packets.add(done.packets);
-            self.counters.delivered.messages.add(done.messages);
-            self.counters.delivered.bytes.add(done.bytes);
-            self.counters
-                .dropped_many(DropReason::PeerQueueFull, done.peer_full);
-            self.counters
-                .dropped_many(DropReason::SendError, done.errors);
-        }
-        if job.cursor >= list.len() {
-            job.port += 1;
-            job.cursor = 0;
-            if job.port == self.ports.len() {
-                job.clear();
-            }
+        let port = job.port;
+        let mut cx = Context {
+            now: clock::now(),
+            pool: &self.pool,
+            poller: &self.poller,
+            token: token(port),
+            actions: &mut self.actions,
+        };
+        let done = self.ports[port].deliver(job.burst(), slice, &mut cx);
+        job.cursor += done.peers;
+        self.blocked = done.peers < slice.len();
+        self.counters.delivered.packets.add(done.packets);
+        self.counters.delivered.messages.add(done.messages);
+        self.counters.delivered.bytes.add(done.bytes);
+        self.counters
+            .dropped_many(DropReason::PeerQueueFull, done.peer_full);
+        self.counters
+            .dropped_many(DropReason::SendError, done.errors);
+        if job.rest(stream, self.ports.len()).is_none() {
+            job.clear();
         }
         if !self.actions.is_empty() {
-            self.perform(job.port.min(self.ports.len() - 1));
+            self.perform(port);
         }
     }
 

@@ -236,13 +236,8 @@ impl InterestTable {
         let links: LinkSet = wanted
             .filter_map(|id| self.origins.get(id).and_then(|known| known.next))
             .collect();
-        match self.origins.get(&origin) {
-            Some(source) => links
-                .iter()
-                .filter(|link| !source.is_nearer(*link))
-                .collect(),
-            None => links,
-        }
+        let nearer = self.origins.get(&origin).map(Origin::nearer).unwrap_or_default();
+        links.without(nearer)
     }
 
     /// What is known of this life of a broker.

@@ -26,7 +26,7 @@ pub(crate) struct Origin {
 }
 
 /// A way to the origin, as a neighbour told it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Path {
     link: LinkId,
     version: u32,
@@ -48,7 +48,7 @@ impl Origin {
         }
     }
 
-    /// Notes a way; whether its length changed.
+    /// Notes a way; whether it is news.
     pub(crate) fn note_path(&mut self, link: LinkId, version: u32, hops: u8) -> bool {
         let path = Path {
             link,
@@ -56,7 +56,7 @@ impl Origin {
             hops,
         };
         match self.paths.iter_mut().find(|path| path.link == link) {
-            Some(known) => core::mem::replace(known, path).hops != hops,
+            Some(known) => core::mem::replace(known, path) != path,
             None => {
                 self.paths.push(path);
                 true
@@ -143,13 +143,10 @@ impl Origin {
         }
     }
 
-    /// Whether the neighbour on `link` is known to be no farther from the origin than we are.
-    pub(crate) fn is_nearer(&self, link: LinkId) -> bool {
-        self.next.is_some()
-            && self
-                .paths
-                .iter()
-                .any(|path| path.link == link && path.hops <= self.hops + 1)
+    /// Links to neighbours that are known to be no farther from the origin than we are.
+    pub(crate) fn nearer(&self) -> LinkSet {
+        let nearer = self.paths.iter().filter(|path| path.hops <= self.hops + 1);
+        nearer.filter(|_| self.next.is_some()).map(|path| path.link).collect()
     }
 
     /// Whether no way is left.

@@ -11,6 +11,20 @@ struct Source {
     hops: u8,
 }
 
+/// What others see of an origin's ways.
+#[derive(Clone, Copy)]
+struct Ways {
+    next: Option<LinkId>,
+    hops: u8,
+    nearer: LinkSet,
+}
+
+impl Ways {
+    fn of(known: &Origin) -> Self {
+        Self { next: known.next, hops: known.hops, nearer: known.nearer() }
+    }
+}
+
 impl InterestTable {
     pub(super) fn link_up(&mut self, id: LinkId) {
         self.link_down(id);
@@ -165,22 +179,16 @@ impl InterestTable {
     }
 
     fn adopt(&mut self, id: BrokerId, assembly: Assembly) {
-        let Some(known) = self.origins.get_mut(&id) else {
-            return;
-        };
-        let (next, hops) = (known.next, known.hops);
+        let Some(known) = self.origins.get_mut(&id) else { return };
+        let before = Ways::of(known);
         let old = core::mem::take(&mut known.parts);
         known.adopt(self.now, assembly);
         known.choose();
-        let new = known.parts.clone();
-        let moved = (next, hops) != (known.next, known.hops);
+        let (after, new) = (Ways::of(known), known.parts.clone());
         if old != new {
             self.replace(id, &old, &new);
         }
-        if moved {
-            self.note_filters(&new);
-            self.note(Change::Origin(id));
-        }
+        self.note_ways(id, before, after);
         self.tell_all(id);
     }
 
@@ -199,26 +207,30 @@ impl InterestTable {
 
     /// Changes the ways to an origin and does what follows from it.
     fn update(&mut self, id: BrokerId, change: impl FnOnce(&mut Origin) -> bool) {
-        let Some(known) = self.origins.get_mut(&id) else {
-            return;
-        };
-        let (next, hops) = (known.next, known.hops);
+        let Some(known) = self.origins.get_mut(&id) else { return };
+        let before = Ways::of(known);
         if !change(known) {
             return;
         }
         known.choose();
-        let (new_next, new_hops) = (known.next, known.hops);
-        let parts = known.parts.clone();
-        self.note(Change::Origin(id));
-        if new_next != next {
+        let after = Ways::of(known);
+        self.note_ways(id, before, after);
+        if after.hops != before.hops || after.next.is_none() != before.next.is_none() {
+            self.tell_all(id);
+        } else if after.next != before.next {
+            let moved = before.next.into_iter().chain(after.next);
+            moved.for_each(|link| self.tell(link, id));
+        }
+    }
+
+    fn note_ways(&mut self, id: BrokerId, before: Ways, after: Ways) {
+        if after.next != before.next
+            && let Some(parts) = self.origins.get(&id).map(|known| known.parts.clone())
+        {
             self.note_filters(&parts);
         }
-        if new_hops != hops || new_next.is_none() != next.is_none() {
-            self.tell_all(id);
-        } else if new_next != next {
-            next.into_iter()
-                .chain(new_next)
-                .for_each(|link| self.tell(link, id));
+        if after.nearer != before.nearer {
+            self.note(Change::Origin(id));
         }
     }
 

@@ -1,7 +1,8 @@
 //! What was decoded, in the words of the vector files.
 
 use sangam_model::{MediaInfo, StreamId};
-use sangam_wire::{Event, Feedback, Flags, Frame, Hello, Message, Role, WireError, rtcp, rtp};
+use sangam_wire::feedback::Nack;
+use sangam_wire::{Event, Feedback, Flags, Frame, Hello, Hop, Message, Role, WireError, rtcp, rtp};
 use serde_json::{Value, json};
 
 pub(crate) fn hex(bytes: &[u8]) -> String {
@@ -37,7 +38,7 @@ pub(crate) fn event(event: &Event<'_>) -> Value {
         out["fragment"] = json!({ "offset": fragment.offset, "total": fragment.total });
     }
     if let Some(trace) = event.extensions.trace() {
-        let hop = |hop: sangam_wire::Hop| json!({ "broker": hop.broker.to_string(), "delay_us": hop.delay_us });
+        let hop = |hop: Hop| json!({ "broker": hop.broker.to_string(), "delay_us": hop.delay_us });
         out["trace"] = json!({
             "clock_domain": trace.clock_domain,
             "origin_us": trace.origin_us,
@@ -296,7 +297,7 @@ pub(crate) fn rtcp(packet: &rtcp::Packet<'_>) -> Value {
             json!({ "packet": "bye", "sources": sources.iter().collect::<Vec<_>>() })
         }
         rtcp::Packet::Nack(target, nacks) => {
-            let item = |nack: sangam_wire::feedback::Nack| json!({ "first": nack.first, "also": nack.also });
+            let item = |nack: Nack| json!({ "first": nack.first, "also": nack.also });
             let items: Vec<_> = nacks.iter().map(item).collect();
             let (sender, media) = (target.sender, target.media);
             json!({ "packet": "nack", "sender": sender, "media": media, "items": items })

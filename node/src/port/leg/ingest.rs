@@ -24,10 +24,7 @@ impl LegPort {
         let Some(mut batch) = self.batch.take() else {
             return;
         };
-        loop {
-            let Some(leg) = self.legs.get(peer) else {
-                break;
-            };
+        while let Some(leg) = self.legs.get(peer) {
             let socket = if rtcp {
                 leg.sockets.rtcp.as_ref()
             } else {

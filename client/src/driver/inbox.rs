@@ -1,0 +1,134 @@
+//! What goes to the application: bounded, video first to go.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+use sangam_broker::{Admit, Shedder};
+use sangam_io::door::{BrokerDoor, DoorError, DoorState, Item};
+use sangam_io::pool::Pool;
+use sangam_model::{Class, StreamId};
+use sangam_wire::{Header, Message};
+
+use crate::shared::Shared;
+
+/// Messages that wait for an application that does not read; beyond, the link starts anew.
+const BACKLOG_MAX: usize = 4_096;
+/// Video streams that are shed by whole frames; those beyond lose single packets.
+const SHEDDERS_MAX: usize = 1_024;
+
+pub(super) struct Inbox {
+    pub(super) door: BrokerDoor,
+    pool: Pool,
+    shared: Arc<Shared>,
+    /// Room of the door that video leaves to everything else.
+    video_room: usize,
+    /// Room that events leave to messages.
+    event_room: usize,
+    /// Messages and states the door had no room for.
+    backlog: VecDeque<Item>,
+    shedders: HashMap<StreamId, Shedder>,
+    fresh: bool,
+}
+
+impl Inbox {
+    pub(super) fn new(
+        door: BrokerDoor,
+        pool: Pool,
+        (capacity, shared): (usize, Arc<Shared>),
+    ) -> Self {
+        Self {
+            door,
+            pool,
+            shared,
+            video_room: capacity / 4,
+            event_room: capacity / 16,
+            backlog: VecDeque::new(),
+            shedders: HashMap::new(),
+            fresh: false,
+        }
+    }
+
+    /// Takes an event, or drops and counts it.
+    pub(super) fn event(&mut self, header: &Header, bytes: &[u8]) {
+        let video = header.class == Class::Video;
+        let reserve = if video { self.video_room } else { self.event_room };
+        let full = !self.backlog.is_empty() || self.door.room() <= reserve;
+        let packet = if full { None } else { self.pool.copy(bytes) };
+        let passes = !video || self.admits(header, packet.is_none());
+        let counters = &self.shared.counters;
+        match packet {
+            Some(packet) if passes => {
+                // A door without a client ends the driver soon.
+                let _ = self.door.queue(Item::Event(packet.freeze()));
+                self.fresh = true;
+            }
+            None if !full => counters.dropped_pool.add(1),
+            _ if video => counters.dropped_video.add(1),
+            _ => counters.dropped_other.add(1),
+        }
+    }
+
+    /// Takes a message; false if far too many wait already.
+    pub(super) fn message(&mut self, message: Message) -> bool {
+        if let Message::Retire { stream } = message {
+            self.shedders.remove(&stream);
+        }
+        self.push(Item::Message(message));
+        self.backlog.len() <= BACKLOG_MAX
+    }
+
+    /// Tells how the link is; what waits from before it went down is void.
+    pub(super) fn state(&mut self, state: DoorState) {
+        if let DoorState::Down(_) = state {
+            self.backlog.retain(|item| matches!(item, Item::State(_)));
+            self.shedders.clear();
+            // Only the last change counts; the application may be long behind.
+            while self.backlog.len() > 1 {
+                self.backlog.pop_front();
+            }
+        }
+        self.push(Item::State(state));
+    }
+
+    /// Discards what the client left for a link that is no more.
+    pub(super) fn discard_requests(&mut self) {
+        while let Some(item) = self.door.recv() {
+            if let Item::Event(_) = item {
+                self.shared.counters.dropped_down.add(1);
+            }
+        }
+    }
+
+    /// Ends a round: moves what waits, and wakes the application if anything is new.
+    pub(super) fn hand_over(&mut self) {
+        self.move_backlog();
+        if core::mem::take(&mut self.fresh) {
+            self.door.wake();
+        }
+    }
+
+    fn admits(&mut self, header: &Header, full: bool) -> bool {
+        let room = self.shedders.len() < SHEDDERS_MAX;
+        let shedder = match self.shedders.get_mut(&header.stream) {
+            Some(shedder) => shedder,
+            None if room => self.shedders.entry(header.stream).or_default(),
+            None => return !full,
+        };
+        shedder.admit(header, core::time::Duration::ZERO, full) == Admit::Deliver
+    }
+
+    fn push(&mut self, item: Item) {
+        self.backlog.push_back(item);
+        self.move_backlog();
+    }
+
+    fn move_backlog(&mut self) {
+        while let Some(item) = self.backlog.pop_front() {
+            match self.door.queue(item) {
+                Ok(()) => self.fresh = true,
+                Err(DoorError::Full(item)) => return self.backlog.push_front(item),
+                Err(DoorError::Closed(_)) => return,
+            }
+        }
+    }
+}
