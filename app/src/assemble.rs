@@ -17,7 +17,11 @@ pub(crate) fn broker(config: &Config, identity: &Identity) -> Result<BrokerConfi
     let mut secret = [0; 16];
     aws_lc_rs::rand::fill(&mut secret)
         .map_err(|_| Failure::new(Exit::Failure, "the system gives no random numbers"))?;
-    let links: Result<_, _> = config.neighbours.iter().map(|one| resolve(&one.address)).collect();
+    let links: Result<_, _> = config
+        .neighbours
+        .iter()
+        .map(|one| resolve(&one.address))
+        .collect();
     let legs: Result<_, _> = config.legs.iter().map(leg).collect();
     let wrong = |message: String| Failure::new(Exit::Configuration, message);
     let fallback = BrokerConfig::default();
@@ -28,7 +32,12 @@ pub(crate) fn broker(config: &Config, identity: &Identity) -> Result<BrokerConfi
         udp: config.listen.udp.clone(),
         tcp: config.listen.tcp.clone(),
         links: links?,
-        accept_links: config.links.accept.iter().map(|network| network.0).collect(),
+        accept_links: config
+            .links
+            .accept
+            .iter()
+            .map(|network| network.0)
+            .collect(),
         legs: legs.map_err(wrong)?,
         shards: match config.broker.shards {
             0 => fallback.shards,
@@ -56,7 +65,11 @@ pub(crate) fn leg(leg: &Leg) -> Result<LegSpec, String> {
     let receive = match (leg.receive, &leg.media) {
         (Some(listen), Some(media)) => {
             let topic = Topic::new(&leg.topic).map_err(|error| error.to_string())?;
-            Some(LegReceive { listen, topic, media: media.info()? })
+            Some(LegReceive {
+                listen,
+                topic,
+                media: media.info()?,
+            })
         }
         (Some(_), None) => return Err("say by `media` what `receive` takes".to_owned()),
         (None, _) => None,
@@ -72,7 +85,12 @@ pub(crate) fn leg(leg: &Leg) -> Result<LegSpec, String> {
         Rtcp::Mux => RtcpPort::Mux,
         Rtcp::NextPort => RtcpPort::Next,
     };
-    Ok(LegSpec { name: leg.name.clone(), receive, send, rtcp })
+    Ok(LegSpec {
+        name: leg.name.clone(),
+        receive,
+        send,
+        rtcp,
+    })
 }
 
 /// The first address of a name.
@@ -86,5 +104,7 @@ pub(crate) fn resolve(address: &HostPort) -> Result<SocketAddr, Failure> {
     };
     let found = (address.host.as_str(), address.port).to_socket_addrs();
     let mut found = found.map_err(|error| unknown(error.to_string()))?;
-    found.next().ok_or_else(|| unknown("has no address".to_owned()))
+    found
+        .next()
+        .ok_or_else(|| unknown("has no address".to_owned()))
 }

@@ -1,17 +1,33 @@
 //! The `sangam` binary: configuration, command line, wiring and shutdown.
 //!
-//! `cli` says what can be asked for, `commands` does it, one file per command. Everything that
-//! touches media lives in other crates; here is only what joins them, and what carries HTTP.
+//! `cli` says what can be asked for, `commands` does it, one file or folder per command.
+//! `assemble` turns a configuration into a broker, `http` is what operators see of it, and
+//! `ffmpeg` runs the children that read, encode and record files. Media itself is moved by the
+//! other crates.
 
+mod assemble;
 mod cli;
+mod commands;
 mod config;
 mod exit;
+mod ffmpeg;
+mod http;
 mod identity;
 mod logs;
 mod network;
 mod output;
 mod sdp;
+mod stop;
 
-fn main() -> std::process::ExitCode {
-    std::process::ExitCode::SUCCESS
+use std::process::ExitCode;
+
+use clap::Parser;
+
+fn main() -> ExitCode {
+    let cli = cli::Cli::parse();
+    let json = cli.common.json;
+    match commands::run(cli) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => failure.report(json),
+    }
 }

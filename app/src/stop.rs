@@ -22,15 +22,17 @@ impl Stop {
         let stop = Self::default();
         let flag = stop.clone();
         let runtime = Builder::new_current_thread().enable_io().build()?;
-        thread::Builder::new().name("signals".to_owned()).spawn(move || {
-            runtime.block_on(async {
-                signalled().await;
-                flag.set();
-                signalled().await;
-                // 128 + SIGINT, as shells count it.
-                std::process::exit(130);
-            });
-        })?;
+        thread::Builder::new()
+            .name("signals".to_owned())
+            .spawn(move || {
+                runtime.block_on(async {
+                    signalled().await;
+                    flag.set();
+                    signalled().await;
+                    // 128 + SIGINT, as shells count it.
+                    std::process::exit(130);
+                });
+            })?;
         Ok(stop)
     }
 
@@ -47,9 +49,10 @@ impl Stop {
 
 /// Ready at the next SIGINT or SIGTERM; never, if the system gives no handler.
 pub(crate) async fn signalled() {
-    let (Ok(mut interrupt), Ok(mut terminate)) =
-        (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))
-    else {
+    let (Ok(mut interrupt), Ok(mut terminate)) = (
+        signal(SignalKind::interrupt()),
+        signal(SignalKind::terminate()),
+    ) else {
         tracing::warn!("no signal handler; the process ends without saying goodbye");
         return std::future::pending().await;
     };
@@ -69,7 +72,8 @@ pub(crate) async fn either(
     mut other: impl Future<Output = ()> + Unpin,
 ) {
     std::future::poll_fn(|cx| {
-        let done = Pin::new(&mut one).poll(cx).is_ready() || Pin::new(&mut other).poll(cx).is_ready();
+        let done =
+            Pin::new(&mut one).poll(cx).is_ready() || Pin::new(&mut other).poll(cx).is_ready();
         if done { Poll::Ready(()) } else { Poll::Pending }
     })
     .await;

@@ -284,6 +284,7 @@ impl Client {
     /// The next item from the door: what it means to the application, if anything.
     fn next(&mut self) -> Option<Option<Received>> {
         if let Some(item) = self.door.recv() {
+            self.shared.taken.add(1);
             return Some(self.digest(item));
         }
         if self.end_told || !self.door.is_closed() {

@@ -10,7 +10,7 @@ use sangam_link::{ClockOffset, Session};
 use sangam_model::Time;
 use sangam_wire::Message;
 
-use crate::counters::Counters;
+use crate::counters::{Count, Counters};
 use crate::state::State;
 use crate::{ClientError, SendError};
 
@@ -28,6 +28,8 @@ pub(crate) struct Shared {
     pub(crate) counters: Counters,
     pub(crate) measures: Measures,
     pub(crate) trace_every: u32,
+    /// Items the client took from its door.
+    pub(crate) taken: Count,
 }
 
 /// What the driver measures of the link.
@@ -50,6 +52,7 @@ impl Shared {
             counters: Counters::default(),
             measures: Measures::default(),
             trace_every,
+            taken: Count::default(),
         }
     }
 

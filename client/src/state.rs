@@ -209,16 +209,17 @@ impl State {
 
     /// Takes an answer of the broker. What it has to be told in return, if anything.
     pub(crate) fn apply(&mut self, message: &Message) -> Option<Message> {
-        let publications = &mut self.publications;
-        let mut find = |request| publications.iter_mut().find(|known| known.request == request);
+        let mut publications = self.publications.iter_mut();
         match *message {
-            Message::Published { request, stream } => match find(request) {
+            Message::Published { request, stream } => match publications
+                .find(|known| known.request == request)
+            {
                 Some(known) => known.publication.set(stream),
                 // Given up while the broker answered.
                 None => return Some(Message::Unpublish { stream }),
             },
             Message::Refused { request, reason } => {
-                if let Some(known) = find(request) {
+                if let Some(known) = publications.find(|known| known.request == request) {
                     known.refused = Some(reason);
                 }
             }

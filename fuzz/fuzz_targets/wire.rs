@@ -1,6 +1,6 @@
 //! Any bytes at every decoder of the wire: none panics, and what is read survives writing.
 //!
-//! `cargo +nightly fuzz run wire`, with `core/wire/vectors` as a source of seeds.
+//! `cargo +nightly fuzz run wire`; the property tests of `core/wire` run the same checks.
 
 #![no_main]
 

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub(crate) use client::{DemoArgs, Peer, PlayArgs, PublishArgs};
-pub(crate) use serve::{LegOption, ServeArgs};
+pub(crate) use serve::ServeArgs;
 
 /// Carries live media between people: one broker, or a network of them.
 #[derive(Debug, Parser)]

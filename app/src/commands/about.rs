@@ -27,7 +27,9 @@ pub(super) fn completions(shell: Shell, as_json: bool) -> Result<(), Failure> {
 pub(super) fn man(command: clap::Command, out: Option<&Path>, json: bool) -> Result<(), Failure> {
     let Some(folder) = out else {
         let mut page = Vec::new();
-        clap_mangen::Man::new(command).render(&mut page).map_err(io("cannot write the page"))?;
+        clap_mangen::Man::new(command)
+            .render(&mut page)
+            .map_err(io("cannot write the page"))?;
         let page = String::from_utf8_lossy(&page);
         if json {
             output::json_line(&json!({ "page": page }));

@@ -9,6 +9,7 @@ mod peer;
 mod play;
 mod publish;
 mod serve;
+mod table;
 
 use clap::CommandFactory;
 

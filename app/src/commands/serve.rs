@@ -64,14 +64,21 @@ async fn serve(
 
 async fn listen(address: SocketAddr) -> Result<TcpListener, Failure> {
     TcpListener::bind(address).await.map_err(|error| {
-        Failure::new(Exit::Configuration, format!("HTTP cannot listen on {address}: {error}"))
-            .hint("stop the program that holds the port, or choose another by --http")
+        Failure::new(
+            Exit::Configuration,
+            format!("HTTP cannot listen on {address}: {error}"),
+        )
+        .hint("stop the program that holds the port, or choose another by --http")
     })
 }
 
 /// File, variables and options together.
 fn configuration(args: &ServeArgs) -> Result<Config, Failure> {
-    let base = if args.dev { Config::dev() } else { Config::default() };
+    let base = if args.dev {
+        Config::dev()
+    } else {
+        Config::default()
+    };
     let mut config = config::read(&args.file, &base)?;
     if !args.listen.is_empty() {
         config.listen.udp.clone_from(&args.listen);
@@ -89,13 +96,19 @@ fn configuration(args: &ServeArgs) -> Result<Config, Failure> {
     if let Some(shards) = args.shards {
         config.broker.shards = shards;
     }
-    config.neighbours.extend(args.link.iter().map(|address| Neighbour { address: address.clone() }));
+    config
+        .neighbours
+        .extend(args.link.iter().map(|address| Neighbour {
+            address: address.clone(),
+        }));
     config.legs.extend(args.leg.iter().map(|leg| leg.0.clone()));
     let wrong = check(&config);
     if wrong.is_empty() {
         return Ok(config);
     }
-    let problems = wrong.into_iter().map(|(place, message)| Problem { place, message });
+    let problems = wrong
+        .into_iter()
+        .map(|(place, message)| Problem { place, message });
     Err(config::failure(&ConfigError(problems.collect())))
 }
 

@@ -18,7 +18,7 @@ use crate::network::Network;
 pub(crate) use check::{check, check_leg};
 pub(crate) use example::EXAMPLE;
 pub(crate) use load::{ConfigError, Problem, load};
-pub(crate) use media::{MediaClass, MediaSpec};
+pub(crate) use media::MediaSpec;
 
 /// The port of UDP and TCP unless told otherwise.
 pub(crate) const PORT: u16 = 4_600;

@@ -34,7 +34,17 @@ impl Child {
         stdout: Stdio,
     ) -> Result<Self, Failure> {
         let mut command = Command::new(program);
-        command.args(args).stdin(Stdio::piped()).stdout(stdout).stderr(Stdio::piped());
+        command
+            .args(args)
+            .stdin(Stdio::piped())
+            .stdout(stdout)
+            .stderr(Stdio::piped());
+        // Children are told everything by their arguments.
+        for (name, _) in std::env::vars_os() {
+            if name.to_string_lossy().starts_with("SANGAM_") {
+                command.env_remove(name);
+            }
+        }
         tracing::debug!(?command, "starting");
         let mut process = command.spawn().map_err(|error| missing(program, &error))?;
         let tail = Arc::new(Mutex::new(VecDeque::new()));
@@ -48,7 +58,11 @@ impl Child {
                 }
             });
         }
-        Ok(Self { process, ended, tail })
+        Ok(Self {
+            process,
+            ended,
+            tail,
+        })
     }
 
     /// Process id, for messages.
@@ -74,14 +88,19 @@ impl Child {
     /// # Errors
     /// The program failed; the message holds its last words.
     pub(crate) fn wait(&mut self) -> Result<(), Failure> {
-        let status = self.process.wait().map_err(crate::exit::io("cannot wait for a child"))?;
+        let status = self
+            .process
+            .wait()
+            .map_err(crate::exit::io("cannot wait for a child"))?;
         self.judge(status)
     }
 
     /// Writes to the program's standard input; a program that has ended is no error here.
     pub(crate) fn tell(&mut self, text: &str) {
         if let Some(stdin) = &mut self.process.stdin
-            && let Err(error) = stdin.write_all(text.as_bytes()).and_then(|()| stdin.flush())
+            && let Err(error) = stdin
+                .write_all(text.as_bytes())
+                .and_then(|()| stdin.flush())
         {
             tracing::debug!(%error, "the child no longer listens");
         }
@@ -100,7 +119,10 @@ impl Child {
 
     /// What the program last said on standard error.
     pub(crate) fn last_words(&self) -> String {
-        let tail = self.tail.lock().map(|tail| tail.iter().cloned().collect::<Vec<_>>());
+        let tail = self
+            .tail
+            .lock()
+            .map(|tail| tail.iter().cloned().collect::<Vec<_>>());
         tail.unwrap_or_default().join("\n")
     }
 
@@ -111,7 +133,10 @@ impl Child {
         // The reader may still be at the last line.
         let _ = self.ended.recv_timeout(Duration::from_secs(1));
         let words = self.last_words();
-        Err(Failure::new(Exit::Failure, format!("the child process failed ({status}): {words}")))
+        Err(Failure::new(
+            Exit::Failure,
+            format!("the child process failed ({status}): {words}"),
+        ))
     }
 
     fn kill(&mut self) {

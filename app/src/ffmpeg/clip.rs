@@ -24,9 +24,28 @@ const AUDIO: &str = "aevalsrc=\
 /// H.264 without B-frames, so that nothing waits for a later frame, and one key frame a second,
 /// so that whoever comes late or loses something waits no longer than that.
 const ENCODING: [&str; 22] = [
-    "-c:v", "libx264", "-preset", "veryfast", "-tune", "zerolatency", "-profile:v", "baseline",
-    "-pix_fmt", "yuv420p", "-g", "25", "-b:v", "800k", "-maxrate", "800k", "-bufsize", "400k",
-    "-c:a", "libopus", "-b:a", "96k",
+    "-c:v",
+    "libx264",
+    "-preset",
+    "veryfast",
+    "-tune",
+    "zerolatency",
+    "-profile:v",
+    "baseline",
+    "-pix_fmt",
+    "yuv420p",
+    "-g",
+    "25",
+    "-b:v",
+    "800k",
+    "-maxrate",
+    "800k",
+    "-bufsize",
+    "400k",
+    "-c:a",
+    "libopus",
+    "-b:a",
+    "96k",
 ];
 
 /// The clip in `folder`, made if it is not there.
@@ -43,7 +62,9 @@ pub(crate) fn clip(folder: &Path) -> Result<PathBuf, Failure> {
     let seconds = SECONDS.to_string();
     let mut args: Vec<String> = ["-y", "-nostdin", "-hide_banner", "-loglevel", "error"]
         .into_iter()
-        .chain(["-f", "lavfi", "-i", VIDEO, "-f", "lavfi", "-i", AUDIO, "-t", &seconds])
+        .chain([
+            "-f", "lavfi", "-i", VIDEO, "-f", "lavfi", "-i", AUDIO, "-t", &seconds,
+        ])
         .chain(ENCODING)
         .map(str::to_owned)
         .collect();

@@ -10,6 +10,6 @@ mod source;
 pub(crate) use child::Child;
 pub(crate) use clip::clip;
 pub(crate) use ports::port_pair;
-pub(crate) use probe::{Codec, Probe, probe};
+pub(crate) use probe::{Probe, probe};
 pub(crate) use record::Recorder;
 pub(crate) use source::{FileSource, Output};

@@ -21,7 +21,10 @@ pub(crate) fn port_pair(ip: IpAddr) -> io::Result<u16> {
             return Ok(port);
         }
     }
-    Err(io::Error::new(io::ErrorKind::AddrInUse, "no two neighbouring UDP ports are free"))
+    Err(io::Error::new(
+        io::ErrorKind::AddrInUse,
+        "no two neighbouring UDP ports are free",
+    ))
 }
 
 #[cfg(test)]

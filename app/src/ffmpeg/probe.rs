@@ -34,7 +34,14 @@ pub(crate) struct Probe {
 /// ffprobe is missing or does not understand the file.
 pub(crate) fn probe(file: &Path, count: bool) -> Result<Probe, Failure> {
     let mut command = Command::new("ffprobe");
-    command.args(["-v", "error", "-show_streams", "-show_format", "-of", "json"]);
+    command.args([
+        "-v",
+        "error",
+        "-show_streams",
+        "-show_format",
+        "-of",
+        "json",
+    ]);
     if count {
         command.arg("-count_packets");
     }
@@ -53,11 +60,19 @@ pub(crate) fn probe(file: &Path, count: bool) -> Result<Probe, Failure> {
     }
     let found: Found =
         serde_json::from_slice(&output.stdout).map_err(|error| unreadable(&error.to_string()))?;
-    let codecs: Vec<_> = found.streams.into_iter().filter_map(Stream::codec).collect();
+    let codecs: Vec<_> = found
+        .streams
+        .into_iter()
+        .filter_map(Stream::codec)
+        .collect();
     if codecs.is_empty() {
         return Err(unreadable("holds neither audio nor video"));
     }
-    let seconds = found.format.duration.and_then(|text| text.parse().ok()).unwrap_or(0.0);
+    let seconds = found
+        .format
+        .duration
+        .and_then(|text| text.parse().ok())
+        .unwrap_or(0.0);
     Ok(Probe { codecs, seconds })
 }
 
@@ -88,8 +103,15 @@ impl Stream {
             "video" => Class::Video,
             _ => return None,
         };
-        let packets = self.nb_read_packets.and_then(|text| text.parse().ok()).unwrap_or(0);
-        Some(Codec { class, name: self.codec_name?, packets })
+        let packets = self
+            .nb_read_packets
+            .and_then(|text| text.parse().ok())
+            .unwrap_or(0);
+        Some(Codec {
+            class,
+            name: self.codec_name?,
+            packets,
+        })
     }
 }
 

@@ -40,21 +40,38 @@ impl Recorder {
             let ip = [127, 0, 0, 1].into();
             let port = port_pair(ip).map_err(io("no ports for the recorder"))?;
             let to = SocketAddr::new(ip, port);
-            described.push(sdp::Media { info: info.clone(), to, rtcp: Rtcp::NextPort });
+            described.push(sdp::Media {
+                info: info.clone(),
+                to,
+                rtcp: Rtcp::NextPort,
+            });
         }
         let mut file = NamedTempFile::with_suffix(".sdp").map_err(io("cannot write an SDP"))?;
         let text = sdp::write("recording", &described);
-        file.write_all(text.as_bytes()).map_err(io("cannot write an SDP"))?;
+        file.write_all(text.as_bytes())
+            .map_err(io("cannot write an SDP"))?;
         let input = file.path().display().to_string();
         let output = path.display().to_string();
         let words = ["-y", "-hide_banner", "-loglevel", "warning"]
             .into_iter()
             .chain(LOOK)
-            .chain(["-protocol_whitelist", "file,udp,rtp", "-i", &input, "-map", "0"])
+            .chain([
+                "-protocol_whitelist",
+                "file,udp,rtp",
+                "-i",
+                &input,
+                "-map",
+                "0",
+            ])
             .chain(["-c", "copy", &output]);
         let child = Child::start("ffmpeg", words, Stdio::null())?;
         let ports = described.iter().map(|media| media.to).collect();
-        Ok(Self { child, path: path.to_owned(), ports, _sdp: file })
+        Ok(Self {
+            child,
+            path: path.to_owned(),
+            ports,
+            _sdp: file,
+        })
     }
 
     /// Where RTP of each stream is to be sent, in order; RTCP goes one port higher.
@@ -72,11 +89,14 @@ impl Recorder {
     /// # Errors
     /// FFmpeg failed.
     pub(crate) fn finish(mut self) -> Result<PathBuf, Failure> {
-        // FFmpeg's own key for "write the end and quit".
+        // FFmpeg's own key for "write the end and quit". It heeds it only between two packets, so
+        // whoever feeds it says goodbye by RTCP first.
         self.child.tell("q");
         if !self.child.ends_within(GRACE) {
-            return Err(Failure::new(Exit::Failure, "FFmpeg did not finish the recording")
-                .hint(self.child.last_words()));
+            return Err(
+                Failure::new(Exit::Failure, "FFmpeg did not finish the recording")
+                    .hint(self.child.last_words()),
+            );
         }
         self.child.wait()?;
         Ok(self.path)

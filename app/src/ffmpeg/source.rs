@@ -22,11 +22,36 @@ const STEP: Duration = Duration::from_millis(20);
 
 /// Low delay before quality; a key frame each second or so even at 60 frames/s.
 const VIDEO: [&str; 18] = [
-    "-c:v", "libx264", "-preset", "veryfast", "-tune", "zerolatency", "-profile:v", "baseline",
-    "-pix_fmt", "yuv420p", "-g", "30", "-b:v", "1M", "-maxrate", "1M", "-bufsize", "500k",
+    "-c:v",
+    "libx264",
+    "-preset",
+    "veryfast",
+    "-tune",
+    "zerolatency",
+    "-profile:v",
+    "baseline",
+    "-pix_fmt",
+    "yuv420p",
+    "-g",
+    "30",
+    "-b:v",
+    "1M",
+    "-maxrate",
+    "1M",
+    "-bufsize",
+    "500k",
 ];
 const AUDIO: [&str; 10] = [
-    "-c:a", "libopus", "-b:a", "64k", "-ac", "2", "-ar", "48000", "-application", "lowdelay",
+    "-c:a",
+    "libopus",
+    "-b:a",
+    "64k",
+    "-ac",
+    "2",
+    "-ar",
+    "48000",
+    "-application",
+    "lowdelay",
 ];
 
 /// Where FFmpeg sends one stream of the file.
@@ -61,8 +86,9 @@ impl FileSource {
     ) -> Result<Self, Failure> {
         let folder = tempfile::tempdir().map_err(io("cannot make a temporary folder"))?;
         let sdp = folder.path().join("source.sdp");
-        let mut words: Vec<String> =
-            ["-nostdin", "-hide_banner", "-loglevel", "warning", "-re"].map(str::to_owned).into();
+        let mut words: Vec<String> = ["-nostdin", "-hide_banner", "-loglevel", "warning", "-re"]
+            .map(str::to_owned)
+            .into();
         if args.repeat {
             words.extend(["-stream_loop", "-1"].map(str::to_owned));
         }
@@ -72,7 +98,11 @@ impl FileSource {
         }
         words.extend(["-sdp_file".to_owned(), sdp.display().to_string()]);
         let child = Child::start("ffmpeg", &words, Stdio::null())?;
-        Ok(Self { child, sdp, _folder: folder })
+        Ok(Self {
+            child,
+            sdp,
+            _folder: folder,
+        })
     }
 
     /// What the streams carry, in the order of the outputs; waits until FFmpeg knows.
@@ -90,8 +120,10 @@ impl FileSource {
             }
             if ended || start.elapsed() > START_MAX {
                 let words = self.child.last_words();
-                return Err(Failure::new(Exit::Failure, format!("FFmpeg gives no RTP: {words}"))
-                    .hint("without --copy every file that FFmpeg can open can be published"));
+                return Err(
+                    Failure::new(Exit::Failure, format!("FFmpeg gives no RTP: {words}"))
+                        .hint("without --copy every file that FFmpeg can open can be published"),
+                );
             }
         }
     }
@@ -106,12 +138,18 @@ impl FileSource {
     /// # Errors
     /// It had failed by itself before.
     pub(crate) fn finish(mut self) -> Result<(), Failure> {
-        if self.has_ended() { self.child.wait() } else { Ok(()) }
+        if self.has_ended() {
+            self.child.wait()
+        } else {
+            Ok(())
+        }
     }
 }
 
 fn output_words(output: &Output, copy: bool, found: &Probe) -> Vec<String> {
-    let codec = found.first(output.class).map_or("", |codec| codec.name.as_str());
+    let codec = found
+        .first(output.class)
+        .map_or("", |codec| codec.name.as_str());
     let (map, payload_type, encode) = match output.class {
         Class::Audio => ("0:a:0", "111", AUDIO.as_slice()),
         _ => ("0:v:0", "96", VIDEO.as_slice()),

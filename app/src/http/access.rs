@@ -19,7 +19,9 @@ pub(super) fn may_change(
     let Some(token) = &api.token else {
         return is_local(caller, headers);
     };
-    let given = headers.get(AUTHORIZATION).and_then(|value| value.as_bytes().strip_prefix(BEARER));
+    let given = headers
+        .get(AUTHORIZATION)
+        .and_then(|value| value.as_bytes().strip_prefix(BEARER));
     match given {
         Some(given) if verify_slices_are_equal(given, token.as_bytes()).is_ok() => Ok(()),
         Some(_) => Err(Problem::unauthorized("the token is wrong")
@@ -34,12 +36,17 @@ const BEARER: &[u8] = b"Bearer ";
 /// A page in a browser on this machine must not pass as a local caller: it can neither choose
 /// `Host` nor send JSON elsewhere without asking first.
 fn is_local(caller: SocketAddr, headers: &HeaderMap) -> Result<(), Problem> {
-    let host = headers.get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
+    let host = headers
+        .get(HOST)
+        .and_then(|host| host.to_str().ok())
+        .unwrap_or_default();
     if caller.ip().to_canonical().is_loopback() && names_loopback(host) {
         return Ok(());
     }
-    Err(Problem::forbidden("without a token only callers on this machine may change anything")
-        .hint("set api.token in the broker's configuration and send it as a bearer token"))
+    Err(
+        Problem::forbidden("without a token only callers on this machine may change anything")
+            .hint("set api.token in the broker's configuration and send it as a bearer token"),
+    )
 }
 
 fn names_loopback(host: &str) -> bool {
@@ -52,11 +59,19 @@ fn names_loopback(host: &str) -> bool {
 
 /// Whether the body says it is JSON.
 pub(super) fn is_json(headers: &HeaderMap) -> Result<(), Problem> {
-    let kind = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
-    if kind.split(';').next().is_some_and(|kind| kind.trim() == "application/json") {
+    let kind = headers
+        .get(CONTENT_TYPE)
+        .and_then(|kind| kind.to_str().ok())
+        .unwrap_or_default();
+    if kind
+        .split(';')
+        .next()
+        .is_some_and(|kind| kind.trim() == "application/json")
+    {
         return Ok(());
     }
-    Err(Problem::bad("the body must be JSON").hint("send the header \"Content-Type: application/json\""))
+    Err(Problem::bad("the body must be JSON")
+        .hint("send the header \"Content-Type: application/json\""))
 }
 
 /// Lets a leg send to `to` only where the configuration allows it: otherwise anybody with the
@@ -65,8 +80,10 @@ pub(super) fn may_send(api: &Api, to: SocketAddr) -> Result<(), Problem> {
     if any_contains(&api.legs_allow, to.ip()) {
         return Ok(());
     }
-    Err(Problem::forbidden(format!("a leg may not send to {}", to.ip()))
-        .hint("add its network to api.legs_allow in the broker's configuration"))
+    Err(
+        Problem::forbidden(format!("a leg may not send to {}", to.ip()))
+            .hint("add its network to api.legs_allow in the broker's configuration"),
+    )
 }
 
 #[cfg(test)]
@@ -104,13 +121,20 @@ mod tests {
             ("192.0.2.1", false),
         ] {
             let headers = headers(&[("host", host)]);
-            assert_eq!(may_change(&api, caller("127.0.0.1:9"), &headers).is_ok(), good, "{host}");
+            assert_eq!(
+                may_change(&api, caller("127.0.0.1:9"), &headers).is_ok(),
+                good,
+                "{host}"
+            );
         }
     }
 
     #[test]
     fn a_token_is_needed_from_everywhere_once_configured() {
-        let api = Api { token: Some("0123456789abcdef".to_owned()), ..Api::default() };
+        let api = Api {
+            token: Some("0123456789abcdef".to_owned()),
+            ..Api::default()
+        };
         let from = caller("127.0.0.1:9");
         let good = headers(&[("authorization", "Bearer 0123456789abcdef")]);
         assert!(may_change(&api, caller("192.0.2.1:9"), &good).is_ok());

@@ -15,7 +15,11 @@ pub(super) struct Problem {
 
 impl Problem {
     fn new(status: StatusCode, error: impl Into<String>) -> Self {
-        Self { status, error: error.into(), hint: String::new() }
+        Self {
+            status,
+            error: error.into(),
+            hint: String::new(),
+        }
     }
 
     /// 400: the request makes no sense.

@@ -32,7 +32,9 @@ pub(super) async fn facts(state: Shared) -> Result<Json<Value>, Problem> {
 /// Every stream the broker knows.
 pub(super) async fn streams(state: Shared) -> Result<Json<Value>, Problem> {
     let streams = ask(&state, sangam_node::Broker::streams).await?;
-    Ok(Json(json!({ "streams": streams.iter().map(stream).collect::<Vec<_>>() })))
+    Ok(Json(
+        json!({ "streams": streams.iter().map(stream).collect::<Vec<_>>() }),
+    ))
 }
 
 fn link(link: &LinkInfo) -> Value {

@@ -17,5 +17,7 @@ pub(super) async fn ready(state: Shared) -> Result<Json<Value>, Problem> {
     let (links, streams) = ask(&state, |broker| (broker.links(), broker.streams().len())).await?;
     let up = links.iter().filter(|link| link.up).count();
     let links = json!({ "up": up, "configured": state.neighbours });
-    Ok(Json(json!({ "status": "ready", "links": links, "streams": streams })))
+    Ok(Json(
+        json!({ "status": "ready", "links": links, "streams": streams }),
+    ))
 }

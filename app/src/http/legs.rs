@@ -20,7 +20,9 @@ use crate::{assemble, sdp};
 /// All legs.
 pub(super) async fn list(state: Shared) -> Result<Json<Value>, Problem> {
     let legs = ask(&state, Broker::legs).await?;
-    Ok(Json(json!({ "legs": legs.iter().map(facts).collect::<Vec<_>>() })))
+    Ok(Json(
+        json!({ "legs": legs.iter().map(facts).collect::<Vec<_>>() }),
+    ))
 }
 
 /// One leg, or its description for players if the name ends in `.sdp`.
@@ -28,7 +30,10 @@ pub(super) async fn one(state: Shared, Path(name): Path<String>) -> Result<Respo
     let plain = name.strip_suffix(".sdp").unwrap_or(&name).to_owned();
     let wants_sdp = plain != name;
     let legs = ask(&state, Broker::legs).await?;
-    let leg = legs.into_iter().find(|leg| leg.spec.name == plain).ok_or_else(|| no_leg(&plain))?;
+    let leg = legs
+        .into_iter()
+        .find(|leg| leg.spec.name == plain)
+        .ok_or_else(|| no_leg(&plain))?;
     if !wants_sdp {
         return Ok(Json(facts(&leg)).into_response());
     }
@@ -57,7 +62,9 @@ pub(super) async fn add(
         access::may_send(&state.api, to)?;
     }
     let spec = assemble::leg(&leg).map_err(Problem::bad)?;
-    let info = ask(&state, move |broker| broker.add_leg(spec)).await?.map_err(refused)?;
+    let info = ask(&state, move |broker| broker.add_leg(spec))
+        .await?
+        .map_err(refused)?;
     tracing::info!(leg = info.spec.name, %caller, "leg made by API");
     Ok((StatusCode::CREATED, Json(facts(&info))).into_response())
 }
@@ -105,7 +112,11 @@ async fn media_of(state: &Shared, leg: &LegInfo) -> Result<sdp::Media, Problem> 
         Problem::not_found(format!("nothing is published under {}", send.filter))
             .hint("ask again once the stream runs")
     })?;
-    Ok(sdp::Media { info, to: send.to, rtcp: rtcp(leg.spec.rtcp) })
+    Ok(sdp::Media {
+        info,
+        to: send.to,
+        rtcp: rtcp(leg.spec.rtcp),
+    })
 }
 
 fn rtcp(port: RtcpPort) -> Rtcp {
@@ -117,8 +128,14 @@ fn rtcp(port: RtcpPort) -> Rtcp {
 
 fn facts(leg: &LegInfo) -> Value {
     let spec = &leg.spec;
-    let topic = spec.receive.as_ref().map(|receive| receive.topic.as_str().to_owned());
-    let filter = spec.send.as_ref().map(|send| send.filter.as_str().to_owned());
+    let topic = spec
+        .receive
+        .as_ref()
+        .map(|receive| receive.topic.as_str().to_owned());
+    let filter = spec
+        .send
+        .as_ref()
+        .map(|send| send.filter.as_str().to_owned());
     json!({
         "name": spec.name,
         "topic": topic.or(filter),

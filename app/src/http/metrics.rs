@@ -13,17 +13,36 @@ use super::{Shared, ask};
 /// Everything the broker and the process count.
 pub(super) async fn all(state: Shared) -> Result<impl IntoResponse, Problem> {
     let mut samples = ask(&state, sangam_node::Broker::samples).await?;
-    samples.push(gauge("sangam_build_info", "The running version", version(), 1.0));
+    samples.push(gauge(
+        "sangam_build_info",
+        "The running version",
+        version(),
+        1.0,
+    ));
     let uptime = state.started.elapsed().as_secs_f64();
-    samples.push(gauge("sangam_uptime_seconds", "Time since the start", Vec::new(), uptime));
+    samples.push(gauge(
+        "sangam_uptime_seconds",
+        "Time since the start",
+        Vec::new(),
+        uptime,
+    ));
     samples.extend(process());
-    Ok(([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text(&samples)))
+    Ok((
+        [(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")],
+        text(&samples),
+    ))
 }
 
 type Labels = Vec<(&'static str, String)>;
 
 fn gauge(name: &'static str, help: &'static str, labels: Labels, value: f64) -> Sample {
-    Sample { name, help, counter: false, labels, value }
+    Sample {
+        name,
+        help,
+        counter: false,
+        labels,
+        value,
+    }
 }
 
 fn version() -> Labels {
@@ -61,7 +80,13 @@ fn text(samples: &[Sample]) -> String {
         let _ = writeln!(out, "# HELP {} {}", first.name, first.help);
         let _ = writeln!(out, "# TYPE {} {kind}", first.name);
         for sample in samples.iter().filter(|sample| sample.name == first.name) {
-            let _ = writeln!(out, "{}{} {}", sample.name, labels(&sample.labels), sample.value);
+            let _ = writeln!(
+                out,
+                "{}{} {}",
+                sample.name,
+                labels(&sample.labels),
+                sample.value
+            );
         }
     }
     out
@@ -71,8 +96,15 @@ fn labels(labels: &[(&'static str, String)]) -> String {
     if labels.is_empty() {
         return String::new();
     }
-    let escape = |value: &str| value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
-    let pairs = labels.iter().map(|(name, value)| format!("{name}=\"{}\"", escape(value)));
+    let escape = |value: &str| {
+        value
+            .replace('\\', "\\\\")
+            .replace('"', "\\\"")
+            .replace('\n', "\\n")
+    };
+    let pairs = labels
+        .iter()
+        .map(|(name, value)| format!("{name}=\"{}\"", escape(value)));
     format!("{{{}}}", pairs.collect::<Vec<_>>().join(","))
 }
 

@@ -52,7 +52,9 @@ pub(crate) async fn serve(
     stop: impl Future<Output = ()> + Send + 'static,
 ) -> std::io::Result<()> {
     let app = router(state).into_make_service_with_connect_info::<SocketAddr>();
-    axum::serve(listener, app).with_graceful_shutdown(stop).await
+    axum::serve(listener, app)
+        .with_graceful_shutdown(stop)
+        .await
 }
 
 fn router(state: Arc<State>) -> Router {
@@ -81,9 +83,8 @@ async fn ask<T: Send + 'static>(
 }
 
 async fn nothing_here() -> Problem {
-    Problem::not_found("there is nothing here").hint(
-        "there are /healthz, /readyz, /metrics, /v1/broker, /v1/streams and /v1/legs",
-    )
+    Problem::not_found("there is nothing here")
+        .hint("there are /healthz, /readyz, /metrics, /v1/broker, /v1/streams and /v1/legs")
 }
 
 async fn not_so() -> Problem {

@@ -11,6 +11,10 @@ use sangam_wire::{Header, Message};
 
 use crate::shared::Shared;
 
+/// Video leaves one part in so many of the door to everything else.
+const VIDEO_LEAVES: usize = 4;
+/// Events leave one part in so many of the door to messages.
+const EVENTS_LEAVE: usize = 16;
 /// Messages that wait for an application that does not read; beyond, the link starts anew.
 const BACKLOG_MAX: usize = 4_096;
 /// Video streams that are shed by whole frames; those beyond lose single packets.
@@ -20,10 +24,9 @@ pub(super) struct Inbox {
     pub(super) door: BrokerDoor,
     pool: Pool,
     shared: Arc<Shared>,
-    /// Room of the door that video leaves to everything else.
-    video_room: usize,
-    /// Room that events leave to messages.
-    event_room: usize,
+    capacity: usize,
+    /// Items that were put through the door.
+    passed: u64,
     /// Messages and states the door had no room for.
     backlog: VecDeque<Item>,
     shedders: HashMap<StreamId, Shedder>,
@@ -40,8 +43,8 @@ impl Inbox {
             door,
             pool,
             shared,
-            video_room: capacity / 4,
-            event_room: capacity / 16,
+            capacity,
+            passed: 0,
             backlog: VecDeque::new(),
             shedders: HashMap::new(),
             fresh: false,
@@ -51,16 +54,15 @@ impl Inbox {
     /// Takes an event, or drops and counts it.
     pub(super) fn event(&mut self, header: &Header, bytes: &[u8]) {
         let video = header.class == Class::Video;
-        let reserve = if video { self.video_room } else { self.event_room };
-        let full = !self.backlog.is_empty() || self.door.room() <= reserve;
+        let reserve = if video { VIDEO_LEAVES } else { EVENTS_LEAVE };
+        let full = !self.backlog.is_empty() || self.room() <= self.capacity / reserve;
         let packet = if full { None } else { self.pool.copy(bytes) };
         let passes = !video || self.admits(header, packet.is_none());
         let counters = &self.shared.counters;
         match packet {
             Some(packet) if passes => {
-                // A door without a client ends the driver soon.
-                let _ = self.door.queue(Item::Event(packet.freeze()));
-                self.fresh = true;
+                // There is room, or the client is gone and this driver ends.
+                let _ = self.put(Item::Event(packet.freeze()));
             }
             None if !full => counters.dropped_pool.add(1),
             _ if video => counters.dropped_video.add(1),
@@ -107,6 +109,19 @@ impl Inbox {
         }
     }
 
+    /// Places of the door that are free; more may be already.
+    fn room(&self) -> usize {
+        let waiting = self.passed.saturating_sub(self.shared.taken.get());
+        self.capacity.saturating_sub(usize::try_from(waiting).unwrap_or(usize::MAX))
+    }
+
+    fn put(&mut self, item: Item) -> Result<(), DoorError> {
+        self.door.queue(item)?;
+        self.passed += 1;
+        self.fresh = true;
+        Ok(())
+    }
+
     fn admits(&mut self, header: &Header, full: bool) -> bool {
         let room = self.shedders.len() < SHEDDERS_MAX;
         let shedder = match self.shedders.get_mut(&header.stream) {
@@ -124,8 +139,8 @@ impl Inbox {
 
     fn move_backlog(&mut self) {
         while let Some(item) = self.backlog.pop_front() {
-            match self.door.queue(item) {
-                Ok(()) => self.fresh = true,
+            match self.put(item) {
+                Ok(()) => {}
                 Err(DoorError::Full(item)) => return self.backlog.push_front(item),
                 Err(DoorError::Closed(_)) => return,
             }

@@ -147,12 +147,19 @@ impl Worker {
 
     /// Does what the link wants, until it wants no more, and hands over what came.
     fn carry_out(&mut self, now: Time) -> io::Result<()> {
-        self.intake.drain(now);
-        while let Some(order) = self.intake.orders.pop_front() {
-            self.wire.perform(order, &mut self.intake, &self.poller)?;
+        loop {
             self.intake.drain(now);
+            match self.intake.orders.pop_front() {
+                Some(order) => self.wire.perform(order, &mut self.intake, &self.poller)?,
+                None => {
+                    self.wire.flush(&mut self.intake, &self.poller)?;
+                    self.intake.drain(now);
+                    if self.intake.orders.is_empty() {
+                        break;
+                    }
+                }
+            }
         }
-        self.wire.flush(&mut self.intake, &self.poller)?;
         self.intake.measure(now);
         self.intake.inbox.hand_over();
         Ok(())

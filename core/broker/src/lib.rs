@@ -88,7 +88,7 @@ pub use links::{LinkId, LinkSet};
 pub use shed::{Admit, Shedder};
 pub use snapshot::{Parent, Route, Snapshot, hops};
 pub use streams::{
-    LOST_GRACE, ORPHAN_GRACE, Owner, PARENTS_MAX, Publication, Stream, StreamChange, StreamError,
+    LOST_GRACE, ORPHAN_GRACE, Owner, Publication, Stream, StreamChange, StreamError,
     StreamInput, StreamOutput, StreamTable,
 };
 pub use trace::{Sampler, Stamp};

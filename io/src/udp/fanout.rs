@@ -47,10 +47,6 @@ impl Fanout {
     /// for each destination, up to [`BURST_MAX`] packets. A destination that fails is skipped. A
     /// full socket buffer ends the call: what was not sent is in [`SendReport::would_block`], and
     /// with a single packet these are the last destinations.
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "what, where to, through what, with what result"
-    )]
     pub fn send(
         &mut self,
         socket: &UdpSocket,
@@ -75,7 +71,6 @@ impl Fanout {
     }
 
     /// Sends packets that fit one message; `false` once the socket's buffer is full.
-    #[expect(clippy::too_many_arguments, reason = "as `send`")]
     fn send_run(
         &mut self,
         socket: &UdpSocket,

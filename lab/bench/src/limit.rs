@@ -15,8 +15,8 @@ use crate::args::Receivers;
 use crate::error::Error;
 use crate::load::{Frame, Load};
 use crate::process::own_cpu;
+use ground::Ground;
 
-pub(crate) use ground::{Ground, address};
 pub(crate) use schedule::{Cost, participants_allowed};
 
 /// Shortest time a shape is repeated: three times the scheduler's slice, so that senders and
@@ -80,13 +80,13 @@ pub(crate) fn measure(plan: &Plan<'_>) -> Result<Rate, Error> {
     let (mut weight, mut seconds, mut cpu_us) = (0.0, 0.0, 0.0);
     for (frame, share) in shapes {
         // A first round brings routes and caches up.
-        saturate(&mut fanouts, (frame, plan.segmented), Duration::ZERO)?;
+        let first = saturate(&mut fanouts, (frame, plan.segmented), Duration::ZERO)?;
         let spent = saturate(&mut fanouts, (frame, plan.segmented), span)?;
         let packets = share * f64::from(frame.packets);
         weight += packets;
         seconds += packets / spent.rate;
         cpu_us += packets * spent.cpu.as_secs_f64() * 1e6 / spent.packets as f64;
-        rate.sent += spent.packets;
+        rate.sent += first.packets + spent.packets;
         let frame_s = f64::from(frame.packets) / spent.rate;
         rate.costs.push(Cost {
             packets: frame.packets,

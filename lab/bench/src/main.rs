@@ -6,10 +6,12 @@
 //! tables and [`report`] the results.
 
 mod args;
+mod crowd;
 mod error;
 mod experiment;
 mod limit;
 mod load;
+mod loopback;
 mod machine;
 mod measure;
 mod paper;

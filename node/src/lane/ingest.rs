@@ -105,16 +105,15 @@ impl Lane {
         if let Err(reason) = self.check(header, route, source) {
             return self.counters.dropped(reason);
         }
-        if !Event::lower_hop_limit(&mut packet) {
-            return self.counters.dropped(DropReason::HopLimit);
-        }
+        // At its last hop an event still serves the clients here.
+        let spent = header.hop_limit <= 1;
+        Event::lower_hop_limit(&mut packet);
         self.counters.received[header.class as usize].add(1);
         self.stamp.mark(self.now, &mut packet);
         if route.hops.is_empty() && route.shards == 0 {
             return self.counters.unwanted.add(1);
         }
         let packet = packet.freeze();
-        let spent = header.hop_limit == 1;
         for hop in route
             .hops
             .iter()

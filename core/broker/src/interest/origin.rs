@@ -66,28 +66,19 @@ impl Origin {
 
     /// Forgets the way by `link` unless it is of a newer version; whether there was one.
     pub(crate) fn void_path(&mut self, link: LinkId, version: u32) -> bool {
-        let before = self.paths.len();
-        self.paths
-            .retain(|path| path.link != link || is_newer(path.version, version));
-        self.paths.len() != before
+        self.remove(|path| path.link == link && !is_newer(path.version, version))
     }
 
     /// Forgets the way by a link that is down; whether there was one.
     pub(crate) fn drop_path(&mut self, link: LinkId) -> bool {
-        let before = self.paths.len();
-        self.paths.retain(|path| path.link != link);
         self.told.remove(link);
-        self.paths.len() != before
+        self.remove(|path| path.link == link)
     }
 
     /// Forgets ways that did not bring the newest version; whether there were any.
     pub(crate) fn drop_stale_paths(&mut self) -> bool {
-        let Some(version) = self.version else {
-            return false;
-        };
-        let before = self.paths.len();
-        self.paths.retain(|path| !is_newer(version, path.version));
-        self.paths.len() != before
+        let Some(version) = self.version else { return false };
+        self.remove(|path| is_newer(version, path.version))
     }
 
     /// Forgets all ways; whether there were any.
@@ -97,10 +88,11 @@ impl Origin {
         before != 0
     }
 
-    /// At the second sweep that finds only longer ways, allows them: who came to us for the old
-    /// one has heard by now that it is gone. Whether it did.
+    /// At the second sweep that finds only longer ways than were told, allows them: who came to us
+    /// for the old one has heard by now that it is gone. Whether it did.
     pub(crate) fn relent(&mut self) -> bool {
-        let stuck = self.next.is_none() && self.version.is_some() && !self.paths.is_empty();
+        let longer = self.version.is_some() && self.paths.iter().all(|path| path.hops > self.hops);
+        let stuck = longer && !self.paths.is_empty();
         let relents = stuck && self.waits;
         self.waits = stuck && !relents;
         if relents {
@@ -122,24 +114,21 @@ impl Origin {
     /// The shortest way of the newest version. Within a version our distance may only fall: a
     /// neighbour whose way leads through us then never looks nearer than we told it to be, so no
     /// loop lasts (as with the feasible distance of RFC 8966 section 2.4); a longer way waits for
-    /// the next version or for [`Self::relent`]. The hop of the version before stays while nothing is shorter, so that a
-    /// refresh whose copies overtake each other moves no stream.
+    /// the next version or for [`Self::relent`]. The hop of the version before stays while nothing
+    /// is shorter, so that a refresh whose copies overtake each other moves no stream.
     pub(crate) fn choose(&mut self) {
         let Some(version) = self.version else { return };
-        let best = self
-            .paths
-            .iter()
-            .filter(|path| !is_newer(version, path.version) && path.hops <= self.hops)
-            .min_by_key(|path| path.hops)
-            .copied();
+        let usable = |path: &&Path| !is_newer(version, path.version) && path.hops <= self.hops;
+        let best = self.paths.iter().filter(usable).min_by_key(|path| path.hops);
         let kept = self.paths.iter().find(|path| Some(path.link) == self.next);
-        self.next = match (best, kept) {
-            (Some(best), Some(kept)) if kept.hops <= best.hops => Some(kept.link),
-            (Some(best), _) => Some(best.link),
-            (None, kept) => kept.map(|path| path.link),
+        let chosen = match (best, kept) {
+            (Some(best), Some(kept)) if kept.hops <= best.hops => Some(kept),
+            (Some(best), _) => Some(best),
+            (None, kept) => kept,
         };
-        if let Some(best) = best {
-            self.hops = best.hops;
+        self.next = chosen.map(|path| path.link);
+        if best.is_some() {
+            self.hops = chosen.map_or(HOP_LIMIT, |path| path.hops);
         }
     }
 
@@ -147,6 +136,19 @@ impl Origin {
     pub(crate) fn nearer(&self) -> LinkSet {
         let nearer = self.paths.iter().filter(|path| path.hops <= self.hops + 1);
         nearer.filter(|_| self.next.is_some()).map(|path| path.link).collect()
+    }
+
+    fn remove(&mut self, gone: impl Fn(&Path) -> bool) -> bool {
+        let (next, version, before) = (self.next, self.version, self.paths.len());
+        let unconfirmed = |path: &Path| {
+            Some(path.link) == next && version.is_some_and(|newest| is_newer(newest, path.version))
+        };
+        if self.paths.iter().any(|path| gone(path) && unconfirmed(path)) {
+            // What was told of this version was the length of a way that never brought it.
+            self.hops = HOP_LIMIT;
+        }
+        self.paths.retain(|path| !gone(path));
+        self.paths.len() != before
     }
 
     /// Whether no way is left.

@@ -23,8 +23,6 @@ mod route;
 pub const ORPHAN_GRACE: Duration = Duration::from_secs(5);
 /// A stream is kept so long while nothing is known of the broker where it enters the network.
 pub const LOST_GRACE: Duration = crate::EXPIRY;
-/// Neighbours that announce one stream, of which one is its parent.
-pub const PARENTS_MAX: usize = 4;
 /// Half a control channel's queue at once; then, at ten announcements in a frame, a third of what
 /// 32 frames in a round trip of 100 ms carry.
 const PACE: Pace = Pace {
@@ -97,10 +95,10 @@ pub struct Stream {
     pub wanted: LinkSet,
     /// Links that were told of it.
     pub told: LinkSet,
+    /// Neighbours that announce it, one of them the parent; none while it waits for a return.
+    pub parents: LinkSet,
     /// Bit i: shard i wants it.
     pub shards: u64,
-    /// Neighbours that announce it, the parent first; empty while it waits for one to return.
-    parents: Vec<LinkId>,
     orphan_since: Option<Time>,
     lost_since: Option<Time>,
     doom: Option<Time>,
@@ -389,7 +387,7 @@ impl Stream {
             wanted: LinkSet::EMPTY,
             told: LinkSet::EMPTY,
             shards: 0,
-            parents: Vec::new(),
+            parents: LinkSet::EMPTY,
             orphan_since: None,
             lost_since: None,
             doom: None,

@@ -21,7 +21,7 @@ impl StreamTable {
         for (id, stream) in &mut self.streams {
             stream.told.remove(link);
             stream.wanted.remove(link);
-            if stream.parents.contains(&link) {
+            if stream.parents.contains(link) {
                 left.push(*id);
             }
         }
@@ -34,17 +34,15 @@ impl StreamTable {
 
     pub(super) fn message(&mut self, link: LinkId, message: &Message) {
         match message {
-            Message::Announce {
-                stream,
-                topic,
-                media,
-            } if self.links.contains_key(&link) => {
-                if let Some(known) = self.streams.get_mut(stream) {
+            Message::Announce { stream, topic, media } if self.links.contains_key(&link) => {
+                if stream.broker() == self.id {
+                    self.refused += 1;
+                } else if let Some(known) = self.streams.get_mut(stream) {
                     known.join(link);
                     self.unrouted.insert(*stream);
                     self.dirty = true;
                     self.doom(*stream);
-                } else if stream.broker() == self.id || self.streams.len() >= STREAMS_PER_BROKER {
+                } else if self.streams.len() >= STREAMS_PER_BROKER {
                     self.refused += 1;
                 } else {
                     let parent = Parent::Link(link);
@@ -64,19 +62,19 @@ impl StreamTable {
         }
     }
 
-    /// A neighbour does not bring the stream any more; the next that does becomes its parent.
+    /// A neighbour does not bring the stream any more; another that does becomes its parent.
     fn leave(&mut self, id: StreamId, link: LinkId) {
         let now = self.now;
         let Some(stream) = self.streams.get_mut(&id) else {
             return;
         };
-        let before = stream.parents.len();
-        stream.parents.retain(|parent| *parent != link);
-        if stream.parents.len() == before {
+        if !stream.parents.contains(link) {
             return;
         }
-        match stream.parents.first() {
-            Some(next) => stream.parent = Parent::Link(*next),
+        stream.parents.remove(link);
+        match stream.parents.iter().next() {
+            Some(_) if stream.parent != Parent::Link(link) => {}
+            Some(other) => stream.parent = Parent::Link(other),
             None => stream.orphan_since = Some(now),
         }
         self.unrouted.insert(id);
@@ -116,11 +114,10 @@ impl Stream {
     }
 
     fn join(&mut self, link: LinkId) {
-        if self.parents.contains(&link) || self.parents.len() >= PARENTS_MAX {
-            return;
+        if self.parents.is_empty() {
+            self.parent = Parent::Link(link);
+            self.orphan_since = None;
         }
-        self.parents.push(link);
-        self.parent = Parent::Link(self.parents[0]);
-        self.orphan_since = None;
+        self.parents.insert(link);
     }
 }

@@ -6,14 +6,14 @@ use std::time::Duration;
 use crate::model::Network;
 
 /// SplitMix64, for choices that a seed repeats.
-pub struct Random(u64);
+pub(crate) struct Random(u64);
 
 impl Random {
-    pub fn new(seed: u64) -> Self {
+    pub(crate) fn new(seed: u64) -> Self {
         Self(seed)
     }
 
-    pub fn below(&mut self, bound: usize) -> usize {
+    pub(crate) fn below(&mut self, bound: usize) -> usize {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -21,26 +21,26 @@ impl Random {
         ((mixed ^ (mixed >> 31)) % bound as u64) as usize
     }
 
-    pub fn chance(&mut self, percent: usize) -> bool {
+    pub(crate) fn chance(&mut self, percent: usize) -> bool {
         self.below(100) < percent
     }
 
-    pub fn delay(&mut self) -> Duration {
+    pub(crate) fn delay(&mut self) -> Duration {
         Duration::from_micros(100 + self.below(60_000) as u64)
     }
 }
 
-pub type Edges = BTreeSet<(usize, usize)>;
+pub(crate) type Edges = BTreeSet<(usize, usize)>;
 
 /// A tree of 2 to 30 brokers.
-pub fn tree(random: &mut Random) -> (usize, Edges) {
+pub(crate) fn tree(random: &mut Random) -> (usize, Edges) {
     let brokers = 2 + random.below(29);
     let edges = (1..brokers).map(|broker| (random.below(broker), broker)).collect();
     (brokers, edges)
 }
 
 /// A tree with up to as many further links as it has brokers.
-pub fn cyclic(random: &mut Random) -> (usize, Edges) {
+pub(crate) fn cyclic(random: &mut Random) -> (usize, Edges) {
     let (brokers, mut edges) = tree(random);
     for _ in 0..1 + random.below(brokers) {
         let (a, b) = (random.below(brokers), random.below(brokers));
@@ -51,7 +51,7 @@ pub fn cyclic(random: &mut Random) -> (usize, Edges) {
     (brokers, edges)
 }
 
-pub fn build(brokers: usize, edges: &Edges, random: &mut Random) -> Network {
+pub(crate) fn build(brokers: usize, edges: &Edges, random: &mut Random) -> Network {
     let mut network = Network::new(brokers);
     for &(a, b) in edges {
         let delay = random.delay();

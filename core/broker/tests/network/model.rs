@@ -13,15 +13,15 @@ use sangam_wire::Message;
 
 const OWNER: Owner = Owner { shard: 0, peer: 0 };
 
-pub struct Broker {
-    pub interest: InterestTable,
-    pub streams: StreamTable,
-    pub snapshot: Snapshot,
+pub(crate) struct Broker {
+    pub(crate) interest: InterestTable,
+    pub(crate) streams: StreamTable,
+    pub(crate) snapshot: Snapshot,
     /// Streams that shards were told to be gone.
-    pub removed: Vec<StreamId>,
+    pub(crate) removed: Vec<StreamId>,
     /// Events delivered to local subscribers.
-    pub delivered: BTreeMap<(StreamId, u16), u32>,
-    pub alive: bool,
+    pub(crate) delivered: BTreeMap<(StreamId, u16), u32>,
+    pub(crate) alive: bool,
     life: u8,
     filters: BTreeSet<Filter>,
     shards: FilterIndex<u16>,
@@ -53,12 +53,12 @@ struct Delivery {
 }
 
 #[derive(Default)]
-pub struct Network {
-    pub now: Time,
-    pub brokers: Vec<Broker>,
+pub(crate) struct Network {
+    pub(crate) now: Time,
+    pub(crate) brokers: Vec<Broker>,
     /// Events that crossed each direction of each link, before any window.
-    pub crossings: BTreeMap<(usize, usize), u32>,
-    pub use_windows: bool,
+    pub(crate) crossings: BTreeMap<(usize, usize), u32>,
+    pub(crate) use_windows: bool,
     queue: BTreeMap<(Time, u64), Delivery>,
     sent: u64,
     epoch: u32,
@@ -82,7 +82,7 @@ impl Broker {
         }
     }
 
-    pub fn wants(&self, topic: &Topic) -> bool {
+    pub(crate) fn wants(&self, topic: &Topic) -> bool {
         self.filters.iter().any(|filter| filter.matches(topic))
     }
 
@@ -121,13 +121,13 @@ impl Broker {
 }
 
 impl Network {
-    pub fn new(brokers: usize) -> Self {
+    pub(crate) fn new(brokers: usize) -> Self {
         let brokers = (0..brokers).map(|index| Broker::new(index, 0)).collect();
         Self { now: Time::from_millis(1), brokers, use_windows: true, ..Self::default() }
     }
 
     /// Links two brokers; the link has one number at both ends' own choice.
-    pub fn link(&mut self, a: usize, b: usize, delay: Duration) {
+    pub(crate) fn link(&mut self, a: usize, b: usize, delay: Duration) {
         self.epoch += 1;
         let (at_a, at_b) = (self.free_link(a), self.free_link(b));
         let epoch = self.epoch;
@@ -138,7 +138,7 @@ impl Network {
         }
     }
 
-    pub fn unlink(&mut self, a: usize, b: usize) {
+    pub(crate) fn unlink(&mut self, a: usize, b: usize) {
         for (near, far) in [(a, b), (b, a)] {
             let Some(link) = self.link_to(near, far) else { continue };
             self.brokers[near].links.remove(&link);
@@ -147,19 +147,19 @@ impl Network {
     }
 
     /// Starts a broker anew: it forgets everything and has no links.
-    pub fn restart(&mut self, broker: usize) {
+    pub(crate) fn restart(&mut self, broker: usize) {
         self.kill(broker);
         let life = self.brokers[broker].life.wrapping_add(1);
         self.brokers[broker] = Broker::new(broker, life);
     }
 
-    pub fn kill(&mut self, broker: usize) {
+    pub(crate) fn kill(&mut self, broker: usize) {
         let fars: Vec<_> = self.brokers[broker].links.values().map(|far| far.broker).collect();
         fars.into_iter().for_each(|far| self.unlink(broker, far));
         self.brokers[broker].alive = false;
     }
 
-    pub fn subscribe(&mut self, broker: usize, filter: &str) {
+    pub(crate) fn subscribe(&mut self, broker: usize, filter: &str) {
         let filter = Filter::new(filter).unwrap();
         let (now, it) = (self.now, &mut self.brokers[broker]);
         if it.filters.insert(filter.clone()) {
@@ -170,7 +170,7 @@ impl Network {
         }
     }
 
-    pub fn unsubscribe(&mut self, broker: usize, filter: &str) {
+    pub(crate) fn unsubscribe(&mut self, broker: usize, filter: &str) {
         let filter = Filter::new(filter).unwrap();
         let (now, it) = (self.now, &mut self.brokers[broker]);
         if it.filters.remove(&filter) {
@@ -181,7 +181,7 @@ impl Network {
         }
     }
 
-    pub fn publish(&mut self, broker: usize, topic: &str) -> StreamId {
+    pub(crate) fn publish(&mut self, broker: usize, topic: &str) -> StreamId {
         let publication = Publication {
             owner: OWNER,
             source: None,
@@ -193,18 +193,18 @@ impl Network {
         stream
     }
 
-    pub fn unpublish(&mut self, broker: usize, stream: StreamId) {
+    pub(crate) fn unpublish(&mut self, broker: usize, stream: StreamId) {
         self.brokers[broker].streams.unpublish(OWNER, stream).unwrap();
         self.pump(broker);
     }
 
     /// One event from a client of the broker.
-    pub fn emit(&mut self, broker: usize, stream: StreamId, sequence: u16) {
+    pub(crate) fn emit(&mut self, broker: usize, stream: StreamId, sequence: u16) {
         self.event(broker, None, (stream, sequence, HOP_LIMIT));
     }
 
     /// Lets time pass.
-    pub fn run(&mut self, time: Duration) {
+    pub(crate) fn run(&mut self, time: Duration) {
         let end = self.now + time;
         loop {
             let arrival = self.queue.first_key_value().map(|((at, _), _)| *at);
@@ -226,13 +226,13 @@ impl Network {
         self.now = end;
     }
 
-    pub fn forget_traffic(&mut self) {
+    pub(crate) fn forget_traffic(&mut self) {
         self.crossings.clear();
         self.brokers.iter_mut().for_each(|broker| broker.delivered.clear());
     }
 
     /// Breaks every snapshot: the stream leaves on all links.
-    pub fn send_everywhere(&mut self, stream: StreamId) {
+    pub(crate) fn send_everywhere(&mut self, stream: StreamId) {
         for it in &mut self.brokers {
             let hops = it.links.keys().copied().collect();
             let route = it.snapshot.route(stream).unwrap().clone();
@@ -240,12 +240,12 @@ impl Network {
         }
     }
 
-    pub fn neighbours(&self, broker: usize) -> impl Iterator<Item = (LinkId, usize)> {
+    pub(crate) fn neighbours(&self, broker: usize) -> impl Iterator<Item = (LinkId, usize)> {
         self.brokers[broker].links.iter().map(|(link, far)| (*link, far.broker))
     }
 
     /// Links between each broker and all others; `None` where there is no way.
-    pub fn distances(&self, from: usize) -> Vec<Option<u8>> {
+    pub(crate) fn distances(&self, from: usize) -> Vec<Option<u8>> {
         let mut distances = vec![None; self.brokers.len()];
         distances[from] = Some(0);
         let mut edge = vec![from];

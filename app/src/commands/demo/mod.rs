@@ -1,0 +1,234 @@
+//! `sangam demo`: the main job on real input, in front of your eyes.
+
+mod broker;
+mod words;
+
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
+
+use sangam_model::{Filter, Topic};
+use serde_json::json;
+
+use super::peer::Length;
+use super::play::{Player, Summary};
+use super::publish::{Feed, Sent};
+use super::table::Live;
+use crate::cli::{DemoArgs, Peer, PlayArgs, PublishArgs};
+use crate::config::HostPort;
+use crate::exit::{Exit, Failure, io};
+use crate::ffmpeg::{self, Probe};
+use crate::output;
+use crate::stop::Stop;
+use broker::DemoBroker;
+
+const SECOND: Duration = Duration::from_secs(1);
+const CONNECT_TIMEOUT: u64 = 10;
+
+/// What the whole run yielded.
+struct Outcome {
+    brokers: [DemoBroker; 2],
+    sent: Vec<Sent>,
+    received: Summary,
+    recording: Option<Probe>,
+}
+
+/// Runs the demonstration.
+pub(super) fn run(args: &DemoArgs, as_json: bool) -> Result<(), Failure> {
+    let stop = Stop::on_signals().map_err(io("cannot wait for signals"))?;
+    let say = |text: String| {
+        if !as_json {
+            output::text(&text);
+        }
+    };
+    say(words::hello(args.seconds));
+    std::fs::create_dir_all(&args.out).map_err(io(args.out.display()))?;
+    let clip = match &args.clip {
+        Some(clip) => clip.clone(),
+        None => ffmpeg::clip(&args.out)?,
+    };
+    say(words::clip(&clip, &ffmpeg::probe(&clip, false)?));
+    let first = DemoBroker::start("demo-a", None)?;
+    let second = DemoBroker::start("demo-b", Some(first.udp))?;
+    say(words::brokers(&first, &second));
+    let (sent, received) = watch(args, &clip, [&first, &second], &stop, as_json)?;
+    let recording = received
+        .recording
+        .as_deref()
+        .map(|file| ffmpeg::probe(file, true));
+    let outcome = Outcome {
+        brokers: [first, second],
+        sent,
+        received,
+        recording: recording.transpose()?,
+    };
+    if as_json {
+        output::json_line(&facts(&outcome));
+    }
+    let problems = outcome.problems(args.seconds);
+    say(words::outcome(&outcome, &problems));
+    if problems.is_empty() || stop.is_set() {
+        return Ok(());
+    }
+    Err(Failure::new(Exit::Failure, problems.join("; "))
+        .hint("`sangam doctor` looks for what troubles a broker on this machine"))
+}
+
+/// Publishes through the first broker and plays from the second, with a live table.
+fn watch(
+    args: &DemoArgs,
+    clip: &Path,
+    brokers: [&DemoBroker; 2],
+    stop: &Stop,
+    as_json: bool,
+) -> Result<(Vec<Sent>, Summary), Failure> {
+    let play = play_args(args, brokers[1])?;
+    let mut player = Player::open(&play)?;
+    let mut feed = Feed::open(&publish_args(args, clip, brokers[0])?)?;
+    let done = Stop::default();
+    let feeder = {
+        let done = done.clone();
+        thread::spawn(move || -> Result<Vec<Sent>, Failure> {
+            while !done.is_set() && feed.run_for(SECOND, &done)? {}
+            feed.finish()
+        })
+    };
+    let shown = show(args.seconds, &mut player, &play, stop, as_json);
+    let received = player.finish();
+    done.set();
+    let sent = feeder
+        .join()
+        .map_err(|_| Failure::new(Exit::Failure, "the publisher failed"))?;
+    shown?;
+    Ok((sent?, received?))
+}
+
+/// The live table, and how to watch as soon as that is possible.
+fn show(
+    seconds: u64,
+    player: &mut Player,
+    play: &PlayArgs,
+    stop: &Stop,
+    as_json: bool,
+) -> Result<(), Failure> {
+    let length = Length::new(Some(seconds));
+    let mut live = Live::new();
+    let mut told = false;
+    while !stop.is_set() && !length.is_over() {
+        player.run_for(SECOND, stop)?;
+        let report = player.report();
+        if as_json {
+            output::json_line(&report.json("second"));
+            continue;
+        }
+        let sdp = play.sdp.as_deref().filter(|sdp| !told && sdp.exists());
+        if let Some(sdp) = sdp {
+            output::text(&words::watch(sdp));
+            told = true;
+        }
+        if told {
+            live.show(&report.text());
+        }
+    }
+    Ok(())
+}
+
+fn play_args(args: &DemoArgs, broker: &DemoBroker) -> Result<PlayArgs, Failure> {
+    let path = |name: &str| -> Result<PathBuf, Failure> {
+        let path = args.out.join(name);
+        // So that nothing of an earlier run is taken for this one's.
+        match std::fs::remove_file(&path) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                Err(io(path.display())(error))
+            }
+            _ => Ok(path),
+        }
+    };
+    let filter = Filter::new("demo/#").map_err(|error| wrong(&error))?;
+    Ok(PlayArgs {
+        from: host_port(broker),
+        peer: Peer {
+            tcp: false,
+            connect_timeout: CONNECT_TIMEOUT,
+        },
+        topic: vec![filter],
+        rtp: None,
+        sdp: Some(path("demo.sdp")?),
+        out: Some(path("demo.mkv")?),
+        seconds: None,
+        max_loss: None,
+        max_latency: None,
+    })
+}
+
+fn publish_args(args: &DemoArgs, clip: &Path, broker: &DemoBroker) -> Result<PublishArgs, Failure> {
+    Ok(PublishArgs {
+        to: host_port(broker),
+        peer: Peer {
+            tcp: false,
+            connect_timeout: CONNECT_TIMEOUT,
+        },
+        topic: Topic::new("demo/clip").map_err(|error| wrong(&error))?,
+        rtp: None,
+        media: None,
+        file: Some(clip.to_owned()),
+        // Our own clip is encoded for this already.
+        copy: args.clip.is_none(),
+        repeat: true,
+        seconds: None,
+    })
+}
+
+fn host_port(broker: &DemoBroker) -> HostPort {
+    HostPort {
+        host: broker.udp.ip().to_string(),
+        port: broker.udp.port(),
+    }
+}
+
+fn wrong(error: &sangam_model::TopicError) -> Failure {
+    Failure::new(Exit::Failure, error.to_string())
+}
+
+impl Outcome {
+    /// What did not go as it should; nothing if all is well.
+    fn problems(&self, seconds: u64) -> Vec<String> {
+        let report = &self.received.report;
+        let mut problems = Vec::new();
+        if report.lines.len() < self.sent.len() {
+            let (came, went) = (report.lines.len(), self.sent.len());
+            problems.push(format!("{went} streams were published, but {came} arrived"));
+        }
+        for line in report.lines.iter().filter(|line| line.reading.packets == 0) {
+            problems.push(format!("nothing of {} arrived", line.topic));
+        }
+        if report.loss_percent() > 1.0 {
+            problems.push(format!(
+                "{:.2} % of the packets were lost",
+                report.loss_percent()
+            ));
+        }
+        match &self.recording {
+            None => problems.push("nothing was recorded".to_owned()),
+            // A recording begins with the first key frame after the start.
+            Some(probe) if probe.seconds < seconds as f64 * 0.5 => {
+                problems.push(format!("the recording holds only {:.1} s", probe.seconds));
+            }
+            Some(_) => {}
+        }
+        problems
+    }
+}
+
+fn facts(outcome: &Outcome) -> serde_json::Value {
+    let mut facts = outcome.received.json();
+    facts["event"] = json!("demo");
+    facts["brokers"] = outcome
+        .brokers
+        .iter()
+        .map(|broker| json!(broker.udp))
+        .collect();
+    facts["published"] = json!(outcome.sent.iter().map(|sent| sent.packets).sum::<u64>());
+    facts["recorded_s"] = json!(outcome.recording.as_ref().map(|probe| probe.seconds));
+    facts
+}

@@ -1,0 +1,235 @@
+//! The loop of a player: events in, statistics and packets out.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use sangam_client::{Client, Received};
+use sangam_io::clock;
+use sangam_model::{Class, MediaInfo, StreamId, Topic};
+use sangam_wire::feedback::Feedback;
+use sangam_wire::{Event, rtcp};
+
+use super::forward::Forwarder;
+use super::meter::Meter;
+use super::report::{Line, Report, Summary};
+use super::setup::Setup;
+use crate::cli::PlayArgs;
+use crate::commands::peer;
+use crate::exit::{Exit, Failure};
+use crate::stop::Stop;
+
+/// Streams that are announced within this time of each other go into one description and one
+/// recording.
+const SETTLE: Duration = Duration::from_millis(500);
+/// How long the loop sleeps at most before it looks at its end.
+const NAP: Duration = Duration::from_millis(50);
+
+/// A running player.
+#[derive(Debug)]
+pub(in crate::commands) struct Player {
+    client: Client,
+    streams: Vec<Stream>,
+    by_id: HashMap<StreamId, usize>,
+    setup: Setup,
+    forwarder: Forwarder,
+    start: Instant,
+    /// When the latest stream was announced, until it has its ports.
+    unsettled: Option<Instant>,
+}
+
+#[derive(Debug)]
+struct Stream {
+    topic: Topic,
+    media: MediaInfo,
+    meter: Meter,
+    /// Whether its publisher has gone; a new one under the same topic takes its place.
+    retired: bool,
+}
+
+impl Player {
+    /// Connects and subscribes.
+    pub(in crate::commands) fn open(args: &PlayArgs) -> Result<Self, Failure> {
+        let client = peer::connect(&args.from, &args.peer)?;
+        for filter in &args.topic {
+            client.subscribe(filter).map_err(peer::failure)?;
+        }
+        Ok(Self {
+            client,
+            streams: Vec::new(),
+            by_id: HashMap::new(),
+            setup: Setup::new(args),
+            forwarder: Forwarder::default(),
+            start: Instant::now(),
+            unsettled: None,
+        })
+    }
+
+    /// Receives for so long, or until `stop`.
+    pub(in crate::commands) fn run_for(
+        &mut self,
+        time: Duration,
+        stop: &Stop,
+    ) -> Result<(), Failure> {
+        let until = Instant::now() + time;
+        while !stop.is_set() {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                break;
+            }
+            if let Some(received) = self.client.recv(left.min(NAP)) {
+                self.take(received)?;
+            } else if self.client.is_closed() {
+                return Err(Failure::new(Exit::Unreachable, "the broker has stopped"));
+            }
+            self.settle()?;
+        }
+        self.setup.check()
+    }
+
+    /// The numbers so far.
+    pub(in crate::commands) fn report(&self) -> Report {
+        let line = |stream: &Stream| Line {
+            topic: stream.topic.to_string(),
+            encoding: stream.media.encoding.clone(),
+            reading: stream.meter.read(),
+        };
+        let lines = self.streams.iter().map(line).collect();
+        Report {
+            seconds: self.start.elapsed().as_secs_f64(),
+            lines,
+        }
+    }
+
+    /// Ends recording and connection.
+    pub(in crate::commands) fn finish(mut self) -> Result<Summary, Failure> {
+        let report = self.report();
+        self.say_goodbye();
+        let recording = self.setup.finish()?;
+        let counters = self.client.counters();
+        let dropped_here = counters.dropped_video
+            + counters.dropped_other
+            + counters.dropped_pool
+            + self.forwarder.failed;
+        let sdp = self.setup.sdp();
+        self.client.close();
+        Ok(Summary {
+            report,
+            recording,
+            sdp,
+            dropped_here,
+        })
+    }
+
+    fn take(&mut self, received: Received) -> Result<(), Failure> {
+        match received {
+            Received::Event(packet) => self.event(&packet),
+            Received::Announce {
+                stream,
+                topic,
+                media,
+            } => self.announced(stream, topic, media),
+            Received::Retired(stream) => {
+                if let Some(stream) = self.by_id.remove(&stream) {
+                    self.streams[stream].retired = true;
+                }
+            }
+            Received::Refused { filter, reason } => {
+                let message = format!("the broker refused the topic {filter}: {reason}");
+                return Err(Failure::new(Exit::Failure, message));
+            }
+            Received::Down(reason) => {
+                tracing::warn!(%reason, "the link is down; connecting again");
+                // What the broker does not announce again is gone.
+                self.by_id.clear();
+                self.streams
+                    .iter_mut()
+                    .for_each(|stream| stream.retired = true);
+            }
+            Received::Up(info) => tracing::debug!(?info, "the link is up"),
+            other => tracing::debug!(?other, "from the broker"),
+        }
+        Ok(())
+    }
+
+    fn announced(&mut self, id: StreamId, topic: Topic, media: MediaInfo) {
+        if self.by_id.contains_key(&id) {
+            return;
+        }
+        let heir = self
+            .streams
+            .iter()
+            .position(|stream| stream.retired && stream.topic == topic);
+        let index = heir.unwrap_or(self.streams.len());
+        self.by_id.insert(id, index);
+        match self.streams.get_mut(index) {
+            Some(stream) => {
+                stream.retired = false;
+                stream.media = media;
+            }
+            None => {
+                let meter = Meter::new(&media);
+                self.streams.push(Stream {
+                    topic,
+                    media,
+                    meter,
+                    retired: false,
+                });
+            }
+        }
+        self.unsettled = Some(Instant::now());
+    }
+
+    fn event(&mut self, packet: &[u8]) {
+        let now = clock::now();
+        let Ok(event) = Event::decode(packet) else {
+            return;
+        };
+        // An event may overtake its announcement.
+        let Some(&index) = self.by_id.get(&event.header.stream) else {
+            return;
+        };
+        self.streams[index].meter.event(&event, now);
+        let is_rtcp = event.header.class == Class::Rtcp;
+        for to in self.setup.destinations(index) {
+            self.forwarder.send(to, is_rtcp, event.payload);
+        }
+    }
+
+    /// Tells players and recording that nothing more comes; they would wait for ever otherwise.
+    fn say_goodbye(&mut self) {
+        for (index, stream) in self.streams.iter().enumerate() {
+            let ssrc = stream.meter.ssrc();
+            let mut compound = Vec::new();
+            // RFC 3550 section 6.1: a compound begins with a report, which may be empty.
+            rtcp::receiver_report(&mut compound, ssrc, &[]);
+            rtcp::bye(&mut compound, ssrc);
+            for to in self.setup.destinations(index) {
+                self.forwarder.send(to, true, &compound);
+            }
+        }
+    }
+
+    /// Gives streams their ports once no more of them come.
+    fn settle(&mut self) -> Result<(), Failure> {
+        if self.unsettled.is_none_or(|since| since.elapsed() < SETTLE) {
+            return Ok(());
+        }
+        self.unsettled = None;
+        let media: Vec<_> = self
+            .streams
+            .iter()
+            .map(|stream| stream.media.clone())
+            .collect();
+        self.setup.arrange(&media)?;
+        for (id, index) in &self.by_id {
+            if self.streams[*index].media.class != Class::Video {
+                continue;
+            }
+            // So that players and recording need not wait for the next one.
+            if let Err(error) = self.client.feedback(*id, 0, &Feedback::KeyFrame) {
+                tracing::debug!(%error, "key frame not asked for");
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,197 @@
+//! A thread of participants that receive.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{self, Receiver, Sender, TryRecvError};
+use std::thread::{self, JoinHandle};
+
+use sangam_model::Time;
+
+use super::peer::Spec;
+use super::station::{Sockets, Station, Tally, hurry};
+use crate::error::Error;
+use crate::load::Stamp;
+use crate::loopback;
+use crate::measure::{Reception, Window};
+
+/// Room of a socket that stands for thousands, as their own sockets together would have.
+const CROWD_BUFFER: usize = 64 << 20;
+/// Room of a measured receiver's socket.
+const PROBE_BUFFER: usize = 4 << 20;
+
+/// A running thread of receiving participants.
+pub(crate) struct Listener {
+    commands: Sender<Command>,
+    thread: JoinHandle<Result<Harvest, Error>>,
+    /// What it counts.
+    pub(crate) tally: Arc<Tally>,
+    /// Participants it was given.
+    pub(crate) expected: u64,
+}
+
+/// What a thread of receivers found out.
+pub(crate) enum Harvest {
+    /// Passive ones: events of each participant.
+    Counts(Vec<u32>),
+    /// Measured ones: each one's record.
+    Receptions(Vec<Reception>),
+}
+
+enum Command {
+    Add(Vec<Spec>),
+    Deafen,
+    Finish,
+}
+
+/// What a receiver does with an event.
+enum Ears {
+    Count(Vec<u32>, Vec<u32>),
+    Measure(Vec<Reception>, Arc<Window>),
+}
+
+impl Listener {
+    /// Passive participants: they count, or after [`Listener::deafen`] do not even that.
+    ///
+    /// # Errors
+    /// [`Error::System`] if the socket cannot be opened.
+    pub(crate) fn passive(region: u32) -> Result<Self, Error> {
+        let tally = Arc::new(Tally::default());
+        let station = Station::new(region, Sockets::Shared, CROWD_BUFFER, Arc::clone(&tally))?;
+        Ok(Self::spawn(
+            station,
+            Ears::Count(Vec::new(), Vec::new()),
+            tally,
+        ))
+    }
+
+    /// Measured participants: a socket each, and nothing else in their thread.
+    ///
+    /// # Errors
+    /// [`Error::System`] if the poller cannot be opened.
+    pub(crate) fn measured(window: Arc<Window>) -> Result<Self, Error> {
+        let tally = Arc::new(Tally::default());
+        let own = Arc::clone(&tally);
+        let station = Station::new(loopback::PROBES, Sockets::Own, PROBE_BUFFER, own)?;
+        Ok(Self::spawn(
+            station,
+            Ears::Measure(Vec::new(), window),
+            tally,
+        ))
+    }
+
+    fn spawn(station: Station, ears: Ears, tally: Arc<Tally>) -> Self {
+        let (commands, inbox) = mpsc::channel();
+        let thread = thread::spawn(move || run(station, ears, &inbox));
+        Self {
+            commands,
+            thread,
+            tally,
+            expected: 0,
+        }
+    }
+
+    /// Lets participants join, in this order.
+    pub(crate) fn add(&mut self, specs: Vec<Spec>) {
+        self.expected += specs.len() as u64;
+        self.tell(Command::Add(specs));
+    }
+
+    /// Stops reading: from now on what comes is undelivered by design.
+    pub(crate) fn deafen(&self) {
+        self.tell(Command::Deafen);
+    }
+
+    /// Whether everybody has what he came for.
+    pub(crate) fn is_ready(&self) -> bool {
+        self.tally.ready.load(Ordering::Relaxed) == self.expected
+    }
+
+    /// Ends it.
+    ///
+    /// # Errors
+    /// What ended it earlier.
+    pub(crate) fn finish(self) -> Result<Harvest, Error> {
+        self.tell(Command::Finish);
+        self.thread
+            .join()
+            .unwrap_or_else(|_| Err(Error::Join("a receiving thread died".into())))
+    }
+
+    fn tell(&self, command: Command) {
+        // A thread that has ended tells why when it is finished.
+        let _ = self.commands.send(command);
+    }
+}
+
+fn run(mut station: Station, mut ears: Ears, inbox: &Receiver<Command>) -> Result<Harvest, Error> {
+    if matches!(ears, Ears::Measure(..)) {
+        hurry();
+    }
+    let mut deaf = false;
+    loop {
+        match inbox.try_recv() {
+            Ok(Command::Add(specs)) => {
+                for spec in specs {
+                    station.add(spec)?;
+                    ears.grow();
+                }
+            }
+            Ok(Command::Deafen) => {
+                deaf = true;
+                station.stop_reading();
+            }
+            Ok(Command::Finish) | Err(TryRecvError::Disconnected) => break,
+            Err(TryRecvError::Empty) => {}
+        }
+        station.wait(Time::NEVER)?;
+        station.receive(|number, event, now| ears.take(number, event, now))?;
+        // Who does not read cannot hear; it takes its broker for alive.
+        station.tend(|number| deaf || ears.heard(number));
+    }
+    station.close();
+    Ok(match ears {
+        Ears::Count(counts, _) => Harvest::Counts(counts),
+        Ears::Measure(receptions, _) => Harvest::Receptions(receptions),
+    })
+}
+
+impl Ears {
+    fn grow(&mut self) {
+        match self {
+            Self::Count(counts, before) => {
+                counts.push(0);
+                before.push(0);
+            }
+            Self::Measure(receptions, _) => receptions.push(Reception::new()),
+        }
+    }
+
+    fn take(&mut self, number: usize, event: &[u8], now: Time) {
+        match self {
+            Self::Count(counts, _) => {
+                if let Some(count) = counts.get_mut(number) {
+                    *count = count.wrapping_add(1);
+                }
+            }
+            Self::Measure(receptions, window) => {
+                if let (Some(reception), Some(stamp)) =
+                    (receptions.get_mut(number), Stamp::of_event(event))
+                    && window.holds(stamp.sent)
+                {
+                    reception.take(stamp, now);
+                }
+            }
+        }
+    }
+
+    /// Whether events came since the last question: proof of life without a store per event.
+    fn heard(&mut self, number: usize) -> bool {
+        match self {
+            Self::Count(counts, before) => match (counts.get(number), before.get_mut(number)) {
+                (Some(count), Some(before)) => std::mem::replace(before, *count) != *count,
+                _ => false,
+            },
+            Self::Measure(..) => false,
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! The thread of participants that publish.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{self, Receiver, Sender, TryRecvError};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use sangam_io::clock;
+use sangam_model::Time;
+
+use super::peer::Spec;
+use super::station::{Sockets, Station, Tally, hurry};
+use crate::error::Error;
+use crate::load::{Load, Packetizer};
+use crate::loopback;
+use crate::measure::Window;
+
+/// Room for what brokers answer publishers.
+const BUFFER: usize = 4 << 20;
+
+/// The running thread.
+pub(crate) struct Publishers {
+    commands: Sender<Command>,
+    thread: JoinHandle<Result<Published, Error>>,
+    /// What it counts.
+    pub(crate) tally: Arc<Tally>,
+    expected: u64,
+}
+
+/// What was published.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Published {
+    /// Packets of each publisher within the window.
+    pub(crate) in_window: Vec<u64>,
+    /// The furthest a frame left behind its time: how late the generator itself was.
+    pub(crate) behind_max: Duration,
+}
+
+enum Command {
+    Add(Vec<Spec>),
+    Begin(Arc<Load>),
+    Pause,
+    Finish,
+}
+
+/// One publisher's place in its load.
+struct Source {
+    peer: usize,
+    packetizer: Packetizer,
+    frame: u64,
+}
+
+struct Studio {
+    station: Station,
+    window: Arc<Window>,
+    load: Option<Arc<Load>>,
+    sources: Vec<Source>,
+    due: BinaryHeap<Reverse<(Time, usize)>>,
+    published: Published,
+}
+
+impl Publishers {
+    /// Starts the thread.
+    ///
+    /// # Errors
+    /// [`Error::System`] if the socket cannot be opened.
+    pub(crate) fn new(window: Arc<Window>) -> Result<Self, Error> {
+        let tally = Arc::new(Tally::default());
+        let own = Arc::clone(&tally);
+        let station = Station::new(loopback::PUBLISHERS, Sockets::Shared, BUFFER, own)?;
+        let (commands, inbox) = mpsc::channel();
+        let studio = Studio {
+            station,
+            window,
+            load: None,
+            sources: Vec::new(),
+            due: BinaryHeap::new(),
+            published: Published::default(),
+        };
+        let thread = thread::spawn(move || studio.run(&inbox));
+        Ok(Self {
+            commands,
+            thread,
+            tally,
+            expected: 0,
+        })
+    }
+
+    /// Lets publishers join.
+    pub(crate) fn add(&mut self, specs: Vec<Spec>) {
+        self.expected += specs.len() as u64;
+        self.tell(Command::Add(specs));
+    }
+
+    /// Whether everybody may publish.
+    pub(crate) fn is_ready(&self) -> bool {
+        self.tally.ready.load(Ordering::Relaxed) == self.expected
+    }
+
+    /// Begins the load at every publisher, each at its own place within the interval.
+    pub(crate) fn begin(&self, load: Arc<Load>) {
+        self.tell(Command::Begin(load));
+    }
+
+    /// Stops the load; the publishers stay.
+    pub(crate) fn pause(&self) {
+        self.tell(Command::Pause);
+    }
+
+    /// Ends it.
+    ///
+    /// # Errors
+    /// What ended it earlier.
+    pub(crate) fn finish(self) -> Result<Published, Error> {
+        self.tell(Command::Finish);
+        self.thread
+            .join()
+            .unwrap_or_else(|_| Err(Error::Join("the publishing thread died".into())))
+    }
+
+    fn tell(&self, command: Command) {
+        // A thread that has ended tells why when it is finished.
+        let _ = self.commands.send(command);
+    }
+}
+
+impl Studio {
+    fn run(mut self, inbox: &Receiver<Command>) -> Result<Published, Error> {
+        hurry();
+        loop {
+            match inbox.try_recv() {
+                Ok(Command::Add(specs)) => {
+                    for spec in specs {
+                        self.station.add(spec)?;
+                    }
+                }
+                Ok(Command::Begin(load)) => self.begin(load),
+                Ok(Command::Pause) => self.due.clear(),
+                Ok(Command::Finish) | Err(TryRecvError::Disconnected) => break,
+                Err(TryRecvError::Empty) => {}
+            }
+            let next = self.due.peek().map_or(Time::NEVER, |Reverse((at, _))| *at);
+            self.station.wait(next)?;
+            self.send_due();
+            self.station.receive(|_, _, _| {})?;
+            self.station.tend(|_| false);
+        }
+        self.station.close();
+        Ok(self.published)
+    }
+
+    /// Spreads the publishers over one interval and over the load's frames, so that meetings do
+    /// not beat in step and their key frames do not meet.
+    fn begin(&mut self, load: Arc<Load>) {
+        let now = clock::now();
+        let count = self.station.peers.len();
+        for number in 0..count {
+            let Some(stream) = self.station.peers.get(number).and_then(|peer| peer.stream) else {
+                continue;
+            };
+            let packetizer = Packetizer::new(&load, stream);
+            let share = number as f64 / count as f64;
+            let frame = (share * load.frames.len() as f64) as u64;
+            self.due.push(Reverse((
+                now + load.interval.mul_f64(share),
+                self.sources.len(),
+            )));
+            self.sources.push(Source {
+                peer: number,
+                packetizer,
+                frame,
+            });
+        }
+        self.published.in_window = vec![0; self.sources.len()];
+        self.load = Some(load);
+    }
+
+    fn send_due(&mut self) {
+        let Some(load) = self.load.clone() else {
+            return;
+        };
+        while let Some(Reverse((at, number))) = self.due.peek().copied() {
+            let now = clock::now();
+            if at > now {
+                return;
+            }
+            self.due.pop();
+            self.due.push(Reverse((at + load.interval, number)));
+            let source = &mut self.sources[number];
+            let frame = load.frame(source.frame);
+            source.frame += 1;
+            let burst = source.packetizer.frame(frame, now);
+            let left = self.station.publish(source.peer, burst.packets());
+            if self.window.holds(now) {
+                self.published.in_window[number] += left;
+                self.published.behind_max = self.published.behind_max.max(now - at);
+            }
+        }
+    }
+}

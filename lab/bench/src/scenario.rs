@@ -1,0 +1,140 @@
+//! What the experiments share: brokers in a chain, meetings on them, a load, a window.
+
+mod joining;
+mod outcome;
+mod plan;
+mod traffic;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use sangam_io::clock;
+
+use crate::crowd::Publishers;
+use crate::error::Error;
+use crate::load::Load;
+use crate::measure::{LATE, Window};
+use crate::process::{Broker, Setup, own_cpu};
+use joining::Crowd;
+use traffic::Snapshot;
+
+pub(crate) use outcome::{Outcome, Usage};
+pub(crate) use plan::{Meeting, Place, Plan, Probe};
+
+/// Time from the first packets to the window: caches, routes and queues settle.
+const SETTLE: Duration = Duration::from_secs(1);
+/// After the window, until packets on their way are counted.
+const RUN_OUT: Duration = Duration::from_secs(1);
+/// How long the first packets may take to every measured receiver.
+const FIRST_PATIENCE: Duration = Duration::from_secs(20);
+const POLL: Duration = Duration::from_millis(10);
+
+/// Starts brokers, fills them, publishes, measures, and ends everything again.
+///
+/// # Errors
+/// If a broker does not start or dies, or if participants cannot join.
+pub(crate) fn run(plan: &Plan) -> Result<Outcome, Error> {
+    let folder = Folder::new()?;
+    let brokers = chain(plan, &folder)?;
+    let window = Arc::new(Window::new());
+    let mut crowd = Crowd::new(Arc::clone(&window))?;
+    crowd.join(plan, &brokers)?;
+    let mut publishers = Publishers::new(Arc::clone(&window))?;
+    publishers.add(joining::publishers(plan, &brokers));
+    joining::wait("publishers", plan.meetings.len(), || publishers.is_ready())?;
+
+    let load = Arc::new(Load::of(plan.media));
+    let before = Snapshot::take(&brokers, &crowd, &publishers)?;
+    publishers.begin(Arc::clone(&load));
+    wait_for_first_packets(&crowd)?;
+    crowd.settle(plan.receivers);
+    thread::sleep(SETTLE);
+    let spent = measure(plan, &brokers, &window)?;
+
+    thread::sleep(LATE + RUN_OUT);
+    publishers.pause();
+    thread::sleep(LATE);
+    let after = Snapshot::take(&brokers, &crowd, &publishers)?;
+    let published = publishers.finish()?;
+    let heard = crowd.finish(&published, plan)?;
+    Ok(Outcome::new(spent, after.since(&before), heard))
+}
+
+/// What brokers and generator used within the window.
+struct Spent {
+    usage: Vec<Usage>,
+    generator_cpu: Duration,
+    took: Duration,
+}
+
+fn measure(plan: &Plan, brokers: &[Broker], window: &Window) -> Result<Spent, Error> {
+    let read = |broker: &Broker| Ok((broker.cpu(), broker.metrics()?));
+    let before: Vec<_> = brokers.iter().map(read).collect::<Result<_, Error>>()?;
+    let (begun, generator) = (Instant::now(), own_cpu());
+    let from = clock::now();
+    window.set(from, from + plan.span);
+    thread::sleep(plan.span);
+    let (took, generator_cpu) = (begun.elapsed(), own_cpu() - generator);
+    let after: Vec<_> = brokers.iter().map(read).collect::<Result<_, Error>>()?;
+    let used = |((cpu, metrics), (cpu_before, metrics_before))| Usage {
+        cpu: cpu.since(cpu_before),
+        metrics: metrics.since(metrics_before),
+    };
+    let usage = after.iter().map(|(c, m)| (c, m)).zip(before.iter().map(|(c, m)| (c, m)));
+    let usage = usage.map(|((c, m), (cb, mb))| used(((c, m), (cb, mb)))).collect();
+    Ok(Spent { usage, generator_cpu, took })
+}
+
+/// Starts the brokers, each dialling the one before it.
+fn chain(plan: &Plan, folder: &Folder) -> Result<Vec<Broker>, Error> {
+    let mut brokers: Vec<Broker> = Vec::new();
+    for number in 1..=plan.brokers {
+        let setup = Setup {
+            number,
+            shards: plan.shards,
+            queuing: plan.queuing,
+            neighbour: brokers.last().map(|broker| broker.udp),
+        };
+        brokers.push(Broker::start(&setup, &folder.0)?);
+    }
+    Ok(brokers)
+}
+
+fn wait_for_first_packets(crowd: &Crowd) -> Result<(), Error> {
+    let begun = Instant::now();
+    while crowd.probes.tally.silent.load(Ordering::Relaxed) > 0 {
+        if begun.elapsed() > FIRST_PATIENCE {
+            let silent = crowd.probes.tally.silent.load(Ordering::Relaxed);
+            return Err(Error::Join(format!(
+                "{silent} of {} measured receivers got nothing within {} s; \
+                 are the brokers linked?",
+                crowd.probes.expected,
+                FIRST_PATIENCE.as_secs()
+            )));
+        }
+        thread::sleep(POLL);
+    }
+    Ok(())
+}
+
+/// A folder for configurations and logs that goes with the run.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new() -> Result<Self, Error> {
+        let name = format!("sangam-bench-{}-{}", std::process::id(), clock::now().as_micros());
+        let path = std::env::temp_dir().join(name);
+        std::fs::create_dir_all(&path).map_err(|error| Error::file(&path, error))?;
+        Ok(Self(path))
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // What stays behind in the temporary folder harms nobody.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}

@@ -1,0 +1,190 @@
+//! Who joins when: measured receivers stand where the plan wants them in the order.
+
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use sangam_model::{Filter, Topic};
+
+use super::outcome::Heard;
+use super::plan::{Plan, Probe};
+use super::POLL;
+use crate::args::Receivers;
+use crate::crowd::{Harvest, Listener, Published, Purpose, Spec};
+use crate::error::Error;
+use crate::loopback::LISTENERS_MAX;
+use crate::machine;
+use crate::measure::{Reception, Window};
+use crate::process::Broker;
+
+/// A join takes a round trip or three; this is for a machine that is busy with other things.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// And for each participant besides.
+const PATIENCE_EACH: Duration = Duration::from_millis(5);
+
+/// All receiving participants.
+pub(super) struct Crowd {
+    /// Passive ones.
+    pub(super) passive: Vec<Listener>,
+    /// Measured ones.
+    pub(super) probes: Listener,
+    /// Whose the measured ones are, in the order they joined.
+    seats: Vec<(usize, Probe)>,
+}
+
+impl Crowd {
+    /// Threads without participants.
+    ///
+    /// # Errors
+    /// [`Error::System`] if a socket cannot be opened.
+    pub(super) fn new(window: Arc<Window>) -> Result<Self, Error> {
+        let threads = machine::cores().min(LISTENERS_MAX);
+        let passive = (0..threads).map(|region| Listener::passive(region as u32));
+        Ok(Self {
+            passive: passive.collect::<Result<_, _>>()?,
+            probes: Listener::measured(window)?,
+            seats: Vec::new(),
+        })
+    }
+
+    /// Lets everybody join in the plan's order.
+    ///
+    /// # Errors
+    /// [`Error::Join`] if somebody is refused or does not get in.
+    pub(super) fn join(&mut self, plan: &Plan, brokers: &[Broker]) -> Result<(), Error> {
+        let mut behind = 0.0;
+        for share in shares(plan) {
+            self.join_passive(plan, brokers, (behind, share));
+            self.wait_ready()?;
+            self.join_probes(plan, brokers, share);
+            self.wait_ready()?;
+            behind = share;
+        }
+        self.join_passive(plan, brokers, (behind, 1.0));
+        self.wait_ready()
+    }
+
+    /// From now on passive participants do what the plan says.
+    pub(super) fn settle(&self, receivers: Receivers) {
+        if receivers == Receivers::Sink {
+            self.passive.iter().for_each(Listener::deafen);
+        }
+    }
+
+    /// Ends all threads and tells what was heard.
+    ///
+    /// # Errors
+    /// What ended a thread earlier.
+    pub(super) fn finish(self, published: &Published, plan: &Plan) -> Result<Heard, Error> {
+        let mut heard = Heard::new(published.behind_max);
+        for listener in self.passive {
+            heard.overflow += load(&listener.tally.overflow);
+            heard.read += load(&listener.tally.events);
+            let tally = Arc::clone(&listener.tally);
+            listener.finish()?;
+            heard.deaths += load(&tally.deaths);
+        }
+        let Harvest::Receptions(receptions) = self.probes.finish()? else {
+            return Err(Error::Join("measured receivers measured nothing".to_owned()));
+        };
+        for ((meeting, probe), reception) in self.seats.into_iter().zip(receptions) {
+            let expected = published.in_window.get(meeting).copied().unwrap_or_default();
+            heard.add(plan, (meeting, probe), (reception, expected));
+        }
+        Ok(heard)
+    }
+
+    fn join_passive(&mut self, plan: &Plan, brokers: &[Broker], (behind, share): (f64, f64)) {
+        let mut batches: Vec<Vec<Spec>> = self.passive.iter().map(|_| Vec::new()).collect();
+        let mut next = 0;
+        for (number, meeting) in plan.meetings.iter().enumerate() {
+            for (at, broker) in brokers.iter().enumerate() {
+                let all = meeting.passive_at(at) as f64;
+                let from = (all * behind) as usize;
+                for _ in from..(all * share) as usize {
+                    batches[next % self.passive.len()].push(listen(broker, number));
+                    next += 1;
+                }
+            }
+        }
+        for (listener, batch) in self.passive.iter_mut().zip(batches) {
+            listener.add(batch);
+        }
+    }
+
+    fn join_probes(&mut self, plan: &Plan, brokers: &[Broker], share: f64) {
+        let mut batch = Vec::new();
+        for (number, meeting) in plan.meetings.iter().enumerate() {
+            for probe in meeting.probes.iter().filter(|probe| probe.place.share() == share) {
+                batch.push(listen(&brokers[probe.broker], number));
+                self.seats.push((number, *probe));
+            }
+        }
+        self.probes.add(batch);
+    }
+
+    fn wait_ready(&self) -> Result<(), Error> {
+        let all = || self.passive.iter().chain([&self.probes]);
+        let expected: u64 = all().map(|listener| listener.expected).sum();
+        wait("participants", expected as usize, || all().all(Listener::is_ready)).map_err(|error| {
+            let refused: u64 = all().map(|listener| load(&listener.tally.refused)).sum();
+            let ready: u64 = all().map(|listener| load(&listener.tally.ready)).sum();
+            Error::Join(format!("{error}; {ready} joined and {refused} were refused"))
+        })
+    }
+}
+
+/// The publishers of all meetings.
+pub(super) fn publishers(plan: &Plan, brokers: &[Broker]) -> Vec<Spec> {
+    let spec = |(number, meeting): (usize, &super::Meeting)| Spec {
+        broker: brokers[meeting.publisher].udp,
+        purpose: Purpose::Publish(topic(number), plan.media.info()),
+    };
+    plan.meetings.iter().enumerate().map(spec).collect()
+}
+
+/// Waits until something holds, with patience for so many participants.
+///
+/// # Errors
+/// [`Error::Join`] if it does not come to hold.
+pub(super) fn wait(who: &str, count: usize, done: impl Fn() -> bool) -> Result<(), Error> {
+    let patience = PATIENCE + PATIENCE_EACH * count as u32;
+    let begun = Instant::now();
+    while !done() {
+        if begun.elapsed() > patience {
+            let seconds = patience.as_secs();
+            return Err(Error::Join(format!("{count} {who} did not join within {seconds} s")));
+        }
+        thread::sleep(POLL);
+    }
+    Ok(())
+}
+
+fn load(counter: &std::sync::atomic::AtomicU64) -> u64 {
+    counter.load(std::sync::atomic::Ordering::Relaxed)
+}
+
+/// The places of measured receivers, in order, each once.
+fn shares(plan: &Plan) -> Vec<f64> {
+    let probes = plan.meetings.iter().flat_map(|meeting| &meeting.probes);
+    let mut shares: Vec<f64> = probes.map(|probe| probe.place.share()).collect();
+    shares.sort_by(f64::total_cmp);
+    shares.dedup();
+    shares
+}
+
+fn listen(broker: &Broker, meeting: usize) -> Spec {
+    Spec { broker: broker.udp, purpose: Purpose::Listen(filter(meeting)) }
+}
+
+fn name(meeting: usize) -> String {
+    format!("bench/meeting-{meeting}/media")
+}
+
+fn topic(meeting: usize) -> Topic {
+    Topic::new(&name(meeting)).unwrap_or_else(|_| unreachable!("a plain name is a topic"))
+}
+
+fn filter(meeting: usize) -> Filter {
+    Filter::new(&name(meeting)).unwrap_or_else(|_| unreachable!("a plain name is a filter"))
+}
