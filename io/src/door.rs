@@ -209,6 +209,12 @@ impl BrokerDoor {
         self.receiver.pop().ok()
     }
 
+    /// How many items the client has room for.
+    #[must_use]
+    pub fn room(&self) -> usize {
+        self.sender.room()
+    }
+
     /// Whether nothing waits to be taken; look here again after arming a sleeper.
     #[must_use]
     pub fn is_empty(&self) -> bool {

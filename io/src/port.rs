@@ -132,6 +132,9 @@ pub trait Port: Send {
     /// Tells a peer something: answers, announcements.
     fn tell(&mut self, peer: PeerKey, message: Message, cx: &mut Context<'_>);
 
+    /// How many more messages the peer's control queue takes now; a large number if unlimited.
+    fn room(&self, peer: PeerKey) -> usize;
+
     /// Hands a publisher feedback about its stream.
     fn feedback(&mut self, peer: PeerKey, packet: &Packet, cx: &mut Context<'_>);
 

@@ -13,12 +13,12 @@ use sangam_io::pool::{Packet, Pool};
 use sangam_io::port::Port;
 use sangam_io::tcp::listen;
 use sangam_io::udp::{UdpOptions, UdpSocket};
-use sangam_io::wake::{Waker, pair};
+use sangam_io::wake::{Sleeper, Waker, pair};
 use sangam_link::Acceptor;
 use sangam_model::Class;
 
 use crate::broker::{Addresses, Broker, LinkInfo, ShardHandle, StartError};
-use crate::command::{ControlEvent, Entry, Outlet, ShardCommand};
+use crate::command::{ControlEvent, Entry, LaneCommand, Outlet, ShardCommand};
 use crate::config::{BrokerConfig, Queuing};
 use crate::control::{self, Control};
 use crate::counters::Counters;
@@ -58,15 +58,28 @@ struct ShardEnds {
     counters: Arc<Counters>,
 }
 
+/// What the handle of a running broker holds of its threads.
+type Running = (
+    Vec<ShardHandle>,
+    Vec<(String, Arc<Counters>)>,
+    Vec<JoinHandle<()>>,
+);
+
+/// What the lane and control talk through.
+struct Middle {
+    snapshot: Arc<ArcSwap<Snapshot>>,
+    lane: (SyncSender<LaneCommand>, Waker),
+    shown: Arc<Mutex<Vec<LinkInfo>>>,
+    counters: Arc<Counters>,
+}
+
 pub(crate) fn start(config: BrokerConfig) -> Result<Broker, StartError> {
     if !(1..=64).contains(&config.shards) {
         return Err(StartError::Config("a broker has between 1 and 64 shards"));
     }
     let sockets = public_sockets(&config)?;
     let udp: Vec<SocketAddr> = sockets.iter().map(UdpSocket::local_addr).collect();
-    if let Some(port) = udp.first().map(SocketAddr::port)
-        && udp.iter().any(|address| address.port() != port)
-    {
+    if udp.iter().any(|address| address.port() != udp[0].port()) {
         return Err(StartError::Config(
             "all UDP addresses of a broker share one port number",
         ));
@@ -74,81 +87,44 @@ pub(crate) fn start(config: BrokerConfig) -> Result<Broker, StartError> {
     let (control_sender, control_events) = sync_channel(COMMANDS);
     let (control_waker, control_sleeper) = pair()?;
     let (lane_waker, lane_sleeper) = pair()?;
-    let mut site = Site {
-        pool: Pool::new(config.pool_small, config.pool_large),
-        greeting: Greeting {
-            broker: config.id,
-            incarnation: config.incarnation,
-            media_port: udp.first().map_or(0, SocketAddr::port),
-            datagram_max: config.datagram_max,
-            keepalive_ms: config.keepalive_ms,
-            sessions: Arc::new(AtomicU32::new(1)),
-        },
-        acceptor: Acceptor::new(config.secret),
-        control: (control_sender.clone(), control_waker),
-        lane_waker: lane_waker.clone(),
-        tcp: config.tcp.clone(),
+    let mut site = Site::new(
         config,
-    };
-    let shards = match site.config.queuing {
-        Queuing::Double => site.config.shards,
-        Queuing::Single => 1,
-    };
-    let mut ends = Vec::new();
-    for number in 0..shards {
-        ends.push(site.shard(number as u16, &udp)?);
-    }
-    let shown = Arc::new(Mutex::new(Vec::new()));
-    let snapshot = Arc::new(ArcSwap::from_pointee(Snapshot::default()));
+        &udp,
+        (control_sender, control_waker),
+        lane_waker.clone(),
+    );
+    let ends = site.shards(&udp)?;
     let (lane_commands, lane_inbox) = sync_channel(COMMANDS);
-    let links = link_table(&site, &udp, shown.clone());
-    let lane_counters = Arc::new(Counters::default());
+    let middle = Middle {
+        snapshot: Arc::new(ArcSwap::from_pointee(Snapshot::default())),
+        lane: (lane_commands, lane_waker),
+        shown: Arc::new(Mutex::new(Vec::new())),
+        counters: Arc::new(Counters::default()),
+    };
     let control = Control::new(control::Parts {
         id: site.config.id,
         incarnation: site.config.incarnation,
         seed: seed(&site.config),
         events: control_events,
         sleeper: control_sleeper,
-        snapshot: snapshot.clone(),
-        lane: (lane_commands, lane_waker),
+        snapshot: middle.snapshot.clone(),
+        lane: middle.lane.clone(),
         shards: ends
             .iter()
             .map(|end| (end.commands.clone(), end.waker.clone()))
             .collect(),
     });
-    let mut counters = vec![("lane".to_owned(), lane_counters.clone())];
-    counters.extend(
-        (0..)
-            .zip(&ends)
-            .map(|(n, end)| (format!("shard{n}"), end.counters.clone())),
-    );
-    let (mut doors, mut handles, mut running) = (Vec::new(), Vec::new(), Vec::new());
-    for end in ends {
-        doors.push(end.door);
-        handles.push(end.handle);
-        running.push(end.shard);
-    }
+    let counters = counters(&middle, &ends);
+    let (doors, handles, mut running) = part(ends);
     let inline = match site.config.queuing {
         Queuing::Double => None,
         Queuing::Single => running.pop(),
     };
-    let lane = Lane::new(lane::Parts {
-        id: site.config.id,
-        pool: site.pool.clone(),
-        sockets,
-        sleeper: lane_sleeper,
-        snapshot,
-        commands: lane_inbox,
-        control: site.outlet(),
-        shards: doors,
-        links,
-        acceptor: site.acceptor.clone(),
-        accept_links: site.config.accept_links.clone(),
-        clients_max: site.config.clients_max,
-        publisher_packets_per_s: site.config.publisher_packets_per_s,
-        counters: lane_counters,
-        inline,
-    })?;
+    let lane = site.lane(
+        &middle,
+        (sockets, lane_sleeper, lane_inbox),
+        (doors, inline),
+    )?;
     let mut threads = vec![spawn("sangam-control", move || control.run())?];
     threads.push(spawn("sangam-lane", move || lane.run())?);
     for (number, shard) in running.into_iter().enumerate() {
@@ -156,29 +132,117 @@ pub(crate) fn start(config: BrokerConfig) -> Result<Broker, StartError> {
             shard.run()
         })?);
     }
-    let broker = Broker {
-        id: site.config.id,
-        incarnation: site.config.incarnation,
-        addresses: Addresses { udp, tcp: site.tcp },
-        control: control_sender,
-        control_waker: site.control.1,
-        shards: handles,
-        counters,
-        links: shown,
-        pool: site.pool,
-        next_shard: AtomicU32::new(0),
-        threads,
-    };
-    for leg in site.config.legs {
-        let name = leg.name.clone();
-        broker
-            .add_leg(leg)
-            .map_err(|error| StartError::Leg(name, error))?;
+    site.broker(udp, middle.shown, (handles, counters, threads))
+}
+
+/// The ends of all shards by who holds them.
+fn part(ends: Vec<ShardEnds>) -> (Vec<ShardDoor>, Vec<ShardHandle>, Vec<Shard>) {
+    let (mut doors, mut handles, mut running) = (Vec::new(), Vec::new(), Vec::new());
+    for end in ends {
+        doors.push(end.door);
+        handles.push(end.handle);
+        running.push(end.shard);
     }
-    Ok(broker)
+    (doors, handles, running)
+}
+
+fn counters(middle: &Middle, ends: &[ShardEnds]) -> Vec<(String, Arc<Counters>)> {
+    let lane = [("lane".to_owned(), middle.counters.clone())];
+    let shards = (0..)
+        .zip(ends)
+        .map(|(n, end)| (format!("shard{n}"), end.counters.clone()));
+    lane.into_iter().chain(shards).collect()
 }
 
 impl Site {
+    fn new(
+        config: BrokerConfig,
+        udp: &[SocketAddr],
+        control: (SyncSender<ControlEvent>, Waker),
+        lane_waker: Waker,
+    ) -> Self {
+        Self {
+            pool: Pool::new(config.pool_small, config.pool_large),
+            greeting: Greeting {
+                broker: config.id,
+                incarnation: config.incarnation,
+                media_port: udp[0].port(),
+                datagram_max: config.datagram_max,
+                keepalive_ms: config.keepalive_ms,
+                sessions: Arc::new(AtomicU32::new(1)),
+            },
+            acceptor: Acceptor::new(config.secret),
+            control,
+            lane_waker,
+            tcp: config.tcp.clone(),
+            config,
+        }
+    }
+
+    fn shards(&mut self, udp: &[SocketAddr]) -> Result<Vec<ShardEnds>, StartError> {
+        let shards = match self.config.queuing {
+            Queuing::Double => self.config.shards,
+            Queuing::Single => 1,
+        };
+        (0..shards)
+            .map(|number| self.shard(number as u16, udp))
+            .collect()
+    }
+
+    fn lane(
+        &self,
+        middle: &Middle,
+        (sockets, sleeper, commands): (Vec<UdpSocket>, Sleeper, Receiver<LaneCommand>),
+        (shards, inline): (Vec<ShardDoor>, Option<Shard>),
+    ) -> Result<Lane, StartError> {
+        let udp: Vec<SocketAddr> = sockets.iter().map(UdpSocket::local_addr).collect();
+        Ok(Lane::new(lane::Parts {
+            id: self.config.id,
+            pool: self.pool.clone(),
+            sockets,
+            sleeper,
+            snapshot: middle.snapshot.clone(),
+            commands,
+            control: self.outlet(),
+            shards,
+            links: link_table(self, &udp, middle.shown.clone()),
+            acceptor: self.acceptor.clone(),
+            accept_links: self.config.accept_links.clone(),
+            clients_max: self.config.clients_max,
+            publisher_packets_per_s: self.config.publisher_packets_per_s,
+            counters: middle.counters.clone(),
+            inline,
+        })?)
+    }
+
+    fn broker(
+        self,
+        udp: Vec<SocketAddr>,
+        links: Arc<Mutex<Vec<LinkInfo>>>,
+        (shards, counters, threads): Running,
+    ) -> Result<Broker, StartError> {
+        let broker = Broker {
+            id: self.config.id,
+            incarnation: self.config.incarnation,
+            addresses: Addresses { udp, tcp: self.tcp },
+            control: self.control.0,
+            control_waker: self.control.1,
+            shards,
+            counters,
+            links,
+            pool: self.pool,
+            next_shard: AtomicU32::new(0),
+            threads,
+        };
+        for leg in self.config.legs {
+            let name = leg.name.clone();
+            broker
+                .add_leg(leg)
+                .map_err(|error| StartError::Leg(name, error))?;
+        }
+        Ok(broker)
+    }
+
     fn outlet(&self) -> Outlet<ControlEvent> {
         Outlet::new(self.control.0.clone(), self.control.1.clone())
     }

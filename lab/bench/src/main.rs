@@ -2,8 +2,8 @@
 //!
 //! A run starts `sangam serve` as child processes, lets participants join by the real hello,
 //! publishes the papers' loads and measures at chosen receivers. [`experiment`] holds one file per
-//! experiment, [`process`] the brokers, [`limit`] the tightest send loop, [`paper`] the printed
-//! tables and [`report`] the results.
+//! experiment, [`scenario`] what they share, [`crowd`] the participants, [`process`] the brokers,
+//! [`limit`] the tightest send loop, [`paper`] the printed tables and [`report`] the results.
 
 mod args;
 mod crowd;
@@ -18,6 +18,7 @@ mod paper;
 mod process;
 mod progress;
 mod report;
+mod scenario;
 
 use std::io::{self, Write};
 use std::process::ExitCode;

@@ -59,11 +59,43 @@ pub(crate) fn run(plan: &Plan) -> Result<Outcome, Error> {
     thread::sleep(LATE);
     let after = Snapshot::take(&brokers, &crowd, &publishers)?;
     let published = publishers.finish()?;
-    let heard = crowd.finish(&published, plan)?;
+    let heard = crowd.finish(&published)?;
     Ok(Outcome::new(spent, after.since(&before), heard))
 }
 
-/// What brokers and generator used within the window.
+/// What brokers and generator had used at a moment.
+struct Reading {
+    at: Instant,
+    brokers: Vec<Usage>,
+    generator_cpu: Duration,
+}
+
+impl Reading {
+    fn take(brokers: &[Broker]) -> Result<Self, Error> {
+        let usage = |broker: &Broker| {
+            Ok(Usage {
+                cpu: broker.cpu(),
+                metrics: broker.metrics()?,
+            })
+        };
+        Ok(Self {
+            brokers: brokers.iter().map(usage).collect::<Result<_, Error>>()?,
+            generator_cpu: own_cpu(),
+            at: Instant::now(),
+        })
+    }
+
+    fn since(&self, before: &Self) -> Spent {
+        let pairs = self.brokers.iter().zip(&before.brokers);
+        Spent {
+            usage: pairs.map(|(now, before)| now.since(before)).collect(),
+            generator_cpu: self.generator_cpu - before.generator_cpu,
+            took: self.at - before.at,
+        }
+    }
+}
+
+/// What they used within the window.
 struct Spent {
     usage: Vec<Usage>,
     generator_cpu: Duration,
@@ -71,21 +103,11 @@ struct Spent {
 }
 
 fn measure(plan: &Plan, brokers: &[Broker], window: &Window) -> Result<Spent, Error> {
-    let read = |broker: &Broker| Ok((broker.cpu(), broker.metrics()?));
-    let before: Vec<_> = brokers.iter().map(read).collect::<Result<_, Error>>()?;
-    let (begun, generator) = (Instant::now(), own_cpu());
+    let before = Reading::take(brokers)?;
     let from = clock::now();
     window.set(from, from + plan.span);
     thread::sleep(plan.span);
-    let (took, generator_cpu) = (begun.elapsed(), own_cpu() - generator);
-    let after: Vec<_> = brokers.iter().map(read).collect::<Result<_, Error>>()?;
-    let used = |((cpu, metrics), (cpu_before, metrics_before))| Usage {
-        cpu: cpu.since(cpu_before),
-        metrics: metrics.since(metrics_before),
-    };
-    let usage = after.iter().map(|(c, m)| (c, m)).zip(before.iter().map(|(c, m)| (c, m)));
-    let usage = usage.map(|((c, m), (cb, mb))| used(((c, m), (cb, mb)))).collect();
-    Ok(Spent { usage, generator_cpu, took })
+    Ok(Reading::take(brokers)?.since(&before))
 }
 
 /// Starts the brokers, each dialling the one before it.
@@ -125,7 +147,11 @@ struct Folder(PathBuf);
 
 impl Folder {
     fn new() -> Result<Self, Error> {
-        let name = format!("sangam-bench-{}-{}", std::process::id(), clock::now().as_micros());
+        let name = format!(
+            "sangam-bench-{}-{}",
+            std::process::id(),
+            clock::now().as_micros()
+        );
         let path = std::env::temp_dir().join(name);
         std::fs::create_dir_all(&path).map_err(|error| Error::file(&path, error))?;
         Ok(Self(path))

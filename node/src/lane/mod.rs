@@ -260,7 +260,7 @@ impl Lane {
                 let Ok(packet) = self.shards[shard].from.pop() else {
                     break;
                 };
-                // Copied once more: the shard's packet may be shared, and hops are counted in place.
+                // Copied once more: it may be shared, and hops are counted in place.
                 self.event(&packet, ingest::Source::Shard);
                 worked = true;
             }

@@ -251,7 +251,7 @@ impl Lane {
                     if welcome.broker == self.id || self.links.with_peer(peer.0, Some(id)).is_some()
                     {
                         let own = welcome.broker == self.id;
-                        tracing::warn!(broker = %peer.0, own, "a link to a broker that is linked already is closed");
+                        tracing::warn!(broker = %peer.0, own, "closing a second link to a broker");
                         self.drop_link(id, Refusal::Identity);
                         return;
                     }

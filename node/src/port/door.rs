@@ -117,6 +117,10 @@ impl Port for DoorPort {
         self.say(peer, Item::Message(message), cx);
     }
 
+    fn room(&self, peer: PeerKey) -> usize {
+        self.doors.get(peer).map_or(usize::MAX, BrokerDoor::room)
+    }
+
     fn feedback(&mut self, peer: PeerKey, packet: &Packet, _: &mut Context<'_>) {
         let Some(door) = self.doors.get_mut(peer) else {
             return;

@@ -14,7 +14,7 @@ use sangam_io::port::{Action, Context, Delivery, PeerKey, Port};
 use sangam_io::timer::Wheel;
 use sangam_io::udp::{Address, Fanout, RecvBatch, SendReport, UdpSocket};
 use sangam_link::{Input, Output, Session, SessionConfig, Timing, fragment};
-use sangam_model::limits::BURST_MAX;
+use sangam_model::limits::{BURST_MAX, CONTROL_QUEUE_MAX};
 use sangam_model::{Class, Time};
 use sangam_wire::{Frame, Hello, Refusal, Welcome, is_event};
 
@@ -339,6 +339,16 @@ impl Port for NativePort {
             known.session.handle(cx.now, Input::Send(message));
             self.drain(peer, cx);
         }
+    }
+
+    fn room(&self, peer: PeerKey) -> usize {
+        let waiting = self
+            .peers
+            .get(peer)
+            .map(|peer| peer.session.unacknowledged());
+        waiting.map_or(CONTROL_QUEUE_MAX, |waiting| {
+            CONTROL_QUEUE_MAX.saturating_sub(waiting)
+        })
     }
 
     fn feedback(&mut self, peer: PeerKey, packet: &Packet, _: &mut Context<'_>) {

@@ -15,6 +15,7 @@ use sangam_io::port::{Action, Context, Delivery, PeerKey, Port};
 use sangam_io::tcp::{Framed, OutLimits, Progress, accept};
 use sangam_io::timer::Wheel;
 use sangam_link::{Acceptor, Input, Output, Session, SessionConfig, Timing, Verdict};
+use sangam_model::limits::CONTROL_QUEUE_MAX;
 use sangam_model::{Class, StreamId, Time};
 use sangam_wire::{Frame, Hello, Message, Refusal, Role, Welcome, is_event};
 
@@ -371,6 +372,18 @@ impl Port for TcpPort {
             session.handle(cx.now, Input::Send(message));
             self.drain(peer, cx);
         }
+    }
+
+    fn room(&self, peer: PeerKey) -> usize {
+        let Some(peer) = self.peers.get(peer) else {
+            return CONTROL_QUEUE_MAX;
+        };
+        let waiting = peer.session.as_ref().map_or(0, Session::unacknowledged);
+        let units = peer
+            .framed
+            .as_ref()
+            .map_or(0, |framed| framed.queued().units);
+        CONTROL_QUEUE_MAX.saturating_sub(waiting.max(units))
     }
 
     fn feedback(&mut self, peer: PeerKey, packet: &Packet, cx: &mut Context<'_>) {

@@ -3,6 +3,7 @@
 //!
 //! The loop fits in [`Shard::run`]: commands, one slice of delivery, descriptors, timers, sleep.
 
+mod announcements;
 mod audience;
 mod job;
 mod requests;
@@ -24,6 +25,7 @@ use sangam_wire::Header;
 
 use crate::command::{ControlEvent, Entry, Outlet, ShardCommand};
 use crate::counters::Counters;
+use announcements::Announcements;
 use audience::Audience;
 pub(crate) use audience::Subscriber;
 use job::{Job, SLICE};
@@ -71,6 +73,7 @@ pub(crate) struct Shard {
     lane: Waker,
     ports: Vec<Box<dyn Port>>,
     audience: Audience,
+    announcements: Announcements,
     /// Audio and RTCP; then data and video.
     jobs: [Job; 2],
     cache: PacketCache<Packet>,
@@ -103,6 +106,7 @@ impl Shard {
             to_lane: parts.to_lane,
             lane: parts.lane,
             audience: Audience::new(parts.ports.len()),
+            announcements: Announcements::default(),
             ports: parts.ports,
             jobs: [Job::default(), Job::default()],
             cache: PacketCache::new(CACHE),
@@ -178,7 +182,7 @@ impl Shard {
             return Some(Duration::ZERO);
         }
         self.counters.sleeps.add(1);
-        if !self.control.flush() {
+        if !self.control.flush() || self.announcements.len() > 0 {
             return Some(Duration::from_millis(1));
         }
         let ports = self.ports.iter().filter_map(|port| port.deadline());
@@ -207,6 +211,7 @@ impl Shard {
         self.last_io = clock::now();
         self.ask_ports();
         self.pass_feedback(self.last_io);
+        self.make_announcements();
         let due = |port: &dyn Port| port.deadline().is_some_and(|at| at <= self.last_io);
         let due: u64 = (0..)
             .zip(&self.ports)

@@ -9,9 +9,13 @@ use sangam_wire::feedback::{Feedback, Nack};
 use sangam_wire::{Event, Message, Refusal};
 
 use super::Shard;
+use super::announcements::ROUND;
 use super::audience::{Subscribed, Subscriber};
 use crate::command::{ControlEvent, ShardCommand, Wish};
 use crate::feedback;
+
+/// Places in a peer's control queue that announcements leave to answers.
+const RESERVE: usize = 256;
 
 impl Shard {
     /// Carries out what the port asked for, and what follows from it.
@@ -116,8 +120,9 @@ impl Shard {
                 }
                 self.tell(who, Message::Accepted { request });
                 for stream in &added {
-                    self.announce(who, *stream);
+                    self.announcements.add(who, *stream);
                 }
+                self.make_announcements();
             }
         }
         self.added = added;
@@ -235,6 +240,7 @@ impl Shard {
 
     fn forget(&mut self, who: Subscriber) {
         self.control.send(ControlEvent::OwnerGone(self.owner(who)));
+        self.announcements.forget(who);
         for filter in self.audience.leave(who) {
             self.control.send(ControlEvent::FilterRemoved {
                 shard: self.number,
@@ -257,8 +263,9 @@ impl Shard {
                     let owner = here.map(|owner| owner.peer.into());
                     self.audience.add_stream(id, topic, media, owner);
                     for who in self.audience.receivers(id) {
-                        self.announce(who, id);
+                        self.announcements.add(who, id);
                     }
+                    self.make_announcements();
                 }
                 ShardCommand::Removed(id) => self.remove_stream(id),
                 ShardCommand::Tell { to, message } => self.tell(to, message),
@@ -276,19 +283,33 @@ impl Shard {
         }
     }
 
-    fn announce(&mut self, who: Subscriber, id: StreamId) {
-        let Some(stream) = self.audience.stream(id) else {
-            return;
-        };
-        let (topic, media) = (stream.topic.clone(), (*stream.media).clone());
-        self.tell(
-            who,
-            Message::Announce {
-                stream: id,
-                topic,
-                media,
-            },
-        );
+    /// Announces streams to those who have room for it; the others stay in line.
+    pub(super) fn make_announcements(&mut self) {
+        for _ in 0..self.announcements.len().min(ROUND) {
+            let Some((who, id)) = self.announcements.next() else {
+                return;
+            };
+            let Some(stream) = self.audience.stream(id) else {
+                continue;
+            };
+            let (topic, media) = (stream.topic.clone(), (*stream.media).clone());
+            let room = self
+                .ports
+                .get(usize::from(who.port))
+                .map_or(0, |port| port.room(who.peer));
+            if room > RESERVE {
+                self.tell(
+                    who,
+                    Message::Announce {
+                        stream: id,
+                        topic,
+                        media,
+                    },
+                );
+            } else {
+                self.announcements.add(who, id);
+            }
+        }
     }
 
     fn tell(&mut self, who: Subscriber, message: Message) {

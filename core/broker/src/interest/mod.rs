@@ -240,6 +240,12 @@ impl InterestTable {
         links.without(nearer)
     }
 
+    /// Whether there is a way to a broker.
+    #[must_use]
+    pub fn has_way(&self, id: BrokerId) -> bool {
+        id == self.id || self.origins.get(&id).is_some_and(|known| known.next.is_some())
+    }
+
     /// What is known of this life of a broker.
     #[must_use]
     pub fn standing(&self, id: BrokerId, incarnation: Incarnation) -> Standing {

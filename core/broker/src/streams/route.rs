@@ -17,6 +17,11 @@ impl StreamTable {
             shards.matches(&stream.topic, &mut found);
             let mask = found.iter().fold(0, |mask, shard| mask | bit(*shard));
             let mut wanted = interest.links_for(&stream.topic, id.broker());
+            if !interest.has_way(id.broker()) {
+                // Brokers without a way to the origin could believe in its stream because of each
+                // other, around a cycle; so nobody new is told by them.
+                wanted = wanted.intersection(stream.told);
+            }
             if let Parent::Link(parent) = stream.parent {
                 wanted.remove(parent);
             }
@@ -73,8 +78,7 @@ impl StreamTable {
         }
     }
 
-    /// A stream cannot outlive its origin. Without this, in a graph with cycles, brokers could
-    /// believe in a stream because of each other.
+    /// A stream cannot outlive its origin.
     fn check_origin(&mut self, id: StreamId, standing: Standing) {
         let now = self.now;
         let Some(stream) = self.streams.get_mut(&id) else {

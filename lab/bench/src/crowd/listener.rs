@@ -46,7 +46,7 @@ enum Command {
 /// What a receiver does with an event.
 enum Ears {
     Count(Vec<u32>, Vec<u32>),
-    Measure(Vec<Reception>, Arc<Window>),
+    Measure(Vec<Reception>, Vec<bool>, Arc<Window>),
 }
 
 impl Listener {
@@ -74,14 +74,15 @@ impl Listener {
         let station = Station::new(loopback::PROBES, Sockets::Own, PROBE_BUFFER, own)?;
         Ok(Self::spawn(
             station,
-            Ears::Measure(Vec::new(), window),
+            Ears::Measure(Vec::new(), Vec::new(), window),
             tally,
         ))
     }
 
     fn spawn(station: Station, ears: Ears, tally: Arc<Tally>) -> Self {
         let (commands, inbox) = mpsc::channel();
-        let thread = thread::spawn(move || run(station, ears, &inbox));
+        let own = Arc::clone(&tally);
+        let thread = thread::spawn(move || run(station, (ears, &own), &inbox));
         Self {
             commands,
             thread,
@@ -123,7 +124,11 @@ impl Listener {
     }
 }
 
-fn run(mut station: Station, mut ears: Ears, inbox: &Receiver<Command>) -> Result<Harvest, Error> {
+fn run(
+    mut station: Station,
+    (mut ears, tally): (Ears, &Tally),
+    inbox: &Receiver<Command>,
+) -> Result<Harvest, Error> {
     if matches!(ears, Ears::Measure(..)) {
         hurry();
     }
@@ -147,11 +152,12 @@ fn run(mut station: Station, mut ears: Ears, inbox: &Receiver<Command>) -> Resul
         station.receive(|number, event, now| ears.take(number, event, now))?;
         // Who does not read cannot hear; it takes its broker for alive.
         station.tend(|number| deaf || ears.heard(number));
+        tally.silent.store(ears.silent(), Ordering::Relaxed);
     }
     station.close();
     Ok(match ears {
         Ears::Count(counts, _) => Harvest::Counts(counts),
-        Ears::Measure(receptions, _) => Harvest::Receptions(receptions),
+        Ears::Measure(receptions, ..) => Harvest::Receptions(receptions),
     })
 }
 
@@ -162,7 +168,10 @@ impl Ears {
                 counts.push(0);
                 before.push(0);
             }
-            Self::Measure(receptions, _) => receptions.push(Reception::new()),
+            Self::Measure(receptions, awake, _) => {
+                receptions.push(Reception::new());
+                awake.push(false);
+            }
         }
     }
 
@@ -173,7 +182,10 @@ impl Ears {
                     *count = count.wrapping_add(1);
                 }
             }
-            Self::Measure(receptions, window) => {
+            Self::Measure(receptions, awake, window) => {
+                if let Some(awake) = awake.get_mut(number) {
+                    *awake = true;
+                }
                 if let (Some(reception), Some(stamp)) =
                     (receptions.get_mut(number), Stamp::of_event(event))
                     && window.holds(stamp.sent)
@@ -181,6 +193,14 @@ impl Ears {
                     reception.take(stamp, now);
                 }
             }
+        }
+    }
+
+    /// Measured receivers that have not got anything yet.
+    fn silent(&self) -> u64 {
+        match self {
+            Self::Count(..) => 0,
+            Self::Measure(_, awake, _) => awake.iter().filter(|awake| !**awake).count() as u64,
         }
     }
 

@@ -32,7 +32,9 @@ pub(crate) struct Tally {
     pub(crate) refused: AtomicU64,
     /// Links that died.
     pub(crate) deaths: AtomicU64,
-    /// Events read.
+    /// Measured participants that have not got any event yet.
+    pub(crate) silent: AtomicU64,
+    /// Datagrams read.
     pub(crate) events: AtomicU64,
     /// Packets the sockets had no room for.
     pub(crate) overflow: AtomicU64,

@@ -1,20 +1,21 @@
 //! Who joins when: measured receivers stand where the plan wants them in the order.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use sangam_model::{Filter, Topic};
 
+use super::POLL;
 use super::outcome::Heard;
 use super::plan::{Plan, Probe};
-use super::POLL;
 use crate::args::Receivers;
 use crate::crowd::{Harvest, Listener, Published, Purpose, Spec};
 use crate::error::Error;
 use crate::loopback::LISTENERS_MAX;
 use crate::machine;
-use crate::measure::{Reception, Window};
+use crate::measure::Window;
 use crate::process::Broker;
 
 /// A join takes a round trip or three; this is for a machine that is busy with other things.
@@ -75,21 +76,27 @@ impl Crowd {
     ///
     /// # Errors
     /// What ended a thread earlier.
-    pub(super) fn finish(self, published: &Published, plan: &Plan) -> Result<Heard, Error> {
+    pub(super) fn finish(self, published: &Published) -> Result<Heard, Error> {
         let mut heard = Heard::new(published.behind_max);
         for listener in self.passive {
-            heard.overflow += load(&listener.tally.overflow);
-            heard.read += load(&listener.tally.events);
+            heard.overflow += count(&listener.tally.overflow);
+            heard.read += count(&listener.tally.events);
             let tally = Arc::clone(&listener.tally);
             listener.finish()?;
-            heard.deaths += load(&tally.deaths);
+            heard.deaths += count(&tally.deaths);
         }
         let Harvest::Receptions(receptions) = self.probes.finish()? else {
-            return Err(Error::Join("measured receivers measured nothing".to_owned()));
+            return Err(Error::Join(
+                "measured receivers measured nothing".to_owned(),
+            ));
         };
         for ((meeting, probe), reception) in self.seats.into_iter().zip(receptions) {
-            let expected = published.in_window.get(meeting).copied().unwrap_or_default();
-            heard.add(plan, (meeting, probe), (reception, expected));
+            let expected = published
+                .in_window
+                .get(meeting)
+                .copied()
+                .unwrap_or_default();
+            heard.add((meeting, probe), (reception, expected));
         }
         Ok(heard)
     }
@@ -115,7 +122,11 @@ impl Crowd {
     fn join_probes(&mut self, plan: &Plan, brokers: &[Broker], share: f64) {
         let mut batch = Vec::new();
         for (number, meeting) in plan.meetings.iter().enumerate() {
-            for probe in meeting.probes.iter().filter(|probe| probe.place.share() == share) {
+            for probe in meeting
+                .probes
+                .iter()
+                .filter(|probe| probe.place.share() == share)
+            {
                 batch.push(listen(&brokers[probe.broker], number));
                 self.seats.push((number, *probe));
             }
@@ -126,10 +137,15 @@ impl Crowd {
     fn wait_ready(&self) -> Result<(), Error> {
         let all = || self.passive.iter().chain([&self.probes]);
         let expected: u64 = all().map(|listener| listener.expected).sum();
-        wait("participants", expected as usize, || all().all(Listener::is_ready)).map_err(|error| {
-            let refused: u64 = all().map(|listener| load(&listener.tally.refused)).sum();
-            let ready: u64 = all().map(|listener| load(&listener.tally.ready)).sum();
-            Error::Join(format!("{error}; {ready} joined and {refused} were refused"))
+        wait("participants", expected as usize, || {
+            all().all(Listener::is_ready)
+        })
+        .map_err(|error| {
+            let refused: u64 = all().map(|listener| count(&listener.tally.refused)).sum();
+            let ready: u64 = all().map(|listener| count(&listener.tally.ready)).sum();
+            Error::Join(format!(
+                "{error}; {ready} joined and {refused} were refused"
+            ))
         })
     }
 }
@@ -153,15 +169,17 @@ pub(super) fn wait(who: &str, count: usize, done: impl Fn() -> bool) -> Result<(
     while !done() {
         if begun.elapsed() > patience {
             let seconds = patience.as_secs();
-            return Err(Error::Join(format!("{count} {who} did not join within {seconds} s")));
+            return Err(Error::Join(format!(
+                "{count} {who} did not join within {seconds} s"
+            )));
         }
         thread::sleep(POLL);
     }
     Ok(())
 }
 
-fn load(counter: &std::sync::atomic::AtomicU64) -> u64 {
-    counter.load(std::sync::atomic::Ordering::Relaxed)
+fn count(counter: &AtomicU64) -> u64 {
+    counter.load(Ordering::Relaxed)
 }
 
 /// The places of measured receivers, in order, each once.
@@ -174,7 +192,10 @@ fn shares(plan: &Plan) -> Vec<f64> {
 }
 
 fn listen(broker: &Broker, meeting: usize) -> Spec {
-    Spec { broker: broker.udp, purpose: Purpose::Listen(filter(meeting)) }
+    Spec {
+        broker: broker.udp,
+        purpose: Purpose::Listen(filter(meeting)),
+    }
 }
 
 fn name(meeting: usize) -> String {

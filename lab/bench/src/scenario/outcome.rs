@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::plan::{Place, Plan, Probe};
-use super::traffic::Snapshot;
 use super::Spent;
+use super::plan::{Place, Probe};
+use super::traffic::Snapshot;
 use crate::measure::Reception;
 use crate::process::{CpuTimes, Metrics};
 
@@ -61,19 +61,38 @@ pub(crate) struct Outcome {
     traffic: Snapshot,
 }
 
+impl Usage {
+    /// What was used and counted since `before`.
+    pub(super) fn since(&self, before: &Self) -> Self {
+        Self {
+            cpu: self.cpu.since(&before.cpu),
+            metrics: self.metrics.since(&before.metrics),
+        }
+    }
+}
+
 impl Heard {
     pub(super) fn new(behind_max: Duration) -> Self {
-        Self { seen: Vec::new(), read: 0, overflow: 0, deaths: 0, behind_max }
+        Self {
+            seen: Vec::new(),
+            read: 0,
+            overflow: 0,
+            deaths: 0,
+            behind_max,
+        }
     }
 
     pub(super) fn add(
         &mut self,
-        plan: &Plan,
         (meeting, probe): (usize, Probe),
         (reception, expected): (Reception, u64),
     ) {
-        debug_assert!(meeting < plan.meetings.len());
-        self.seen.push(Seen { meeting, probe, expected, reception });
+        self.seen.push(Seen {
+            meeting,
+            probe,
+            expected,
+            reception,
+        });
     }
 }
 
@@ -171,7 +190,10 @@ impl Outcome {
     }
 
     fn counted(&self, name: &str) -> f64 {
-        self.usage.iter().map(|usage| usage.metrics.sum(name, "")).sum()
+        self.usage
+            .iter()
+            .map(|usage| usage.metrics.sum(name, ""))
+            .sum()
     }
 }
 

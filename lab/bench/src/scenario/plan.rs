@@ -70,7 +70,10 @@ impl Place {
 impl Plan {
     /// All receivers.
     pub(crate) fn participants(&self) -> usize {
-        self.meetings.iter().flat_map(|meeting| &meeting.users).sum()
+        self.meetings
+            .iter()
+            .flat_map(|meeting| &meeting.users)
+            .sum()
     }
 }
 
@@ -78,18 +81,33 @@ impl Meeting {
     /// A meeting whose receivers are spread over the brokers, first and last of each measured.
     pub(crate) fn measured(publisher: usize, users: Vec<usize>) -> Self {
         let ends = |broker| [Place::First, Place::Last].map(|place| Probe { broker, place });
-        let probes = (0..users.len()).filter(|b| users[*b] > 0).flat_map(ends).collect();
-        Self { publisher, users, probes }
+        let probes = (0..users.len())
+            .filter(|b| users[*b] > 0)
+            .flat_map(ends)
+            .collect();
+        Self {
+            publisher,
+            users,
+            probes,
+        }
     }
 
     /// A meeting that only makes load.
     pub(crate) fn passive(publisher: usize, users: Vec<usize>) -> Self {
-        Self { publisher, users, probes: Vec::new() }
+        Self {
+            publisher,
+            users,
+            probes: Vec::new(),
+        }
     }
 
     /// Passive receivers at a broker.
     pub(crate) fn passive_at(&self, broker: usize) -> usize {
-        let probes = self.probes.iter().filter(|probe| probe.broker == broker).count();
+        let probes = self
+            .probes
+            .iter()
+            .filter(|probe| probe.broker == broker)
+            .count();
         self.users[broker].saturating_sub(probes)
     }
 }

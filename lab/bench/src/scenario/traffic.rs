@@ -31,10 +31,15 @@ impl Snapshot {
         crowd: &Crowd,
         publishers: &Publishers,
     ) -> Result<Self, Error> {
-        let brokers = brokers.iter().map(Broker::metrics).collect::<Result<_, _>>()?;
+        let brokers = brokers
+            .iter()
+            .map(Broker::metrics)
+            .collect::<Result<_, _>>()?;
         let tallies = || {
             let listeners = crowd.passive.iter().chain([&crowd.probes]);
-            listeners.map(|listener| &*listener.tally).chain([&*publishers.tally])
+            listeners
+                .map(|listener| &*listener.tally)
+                .chain([&*publishers.tally])
         };
         let sum = |pick: fn(&Tally) -> u64| tallies().map(pick).sum();
         Ok(Self {
@@ -60,6 +65,9 @@ impl Snapshot {
 
     /// A counter of all brokers together.
     pub(super) fn sum(&self, name: &str) -> f64 {
-        self.brokers.iter().map(|metrics| metrics.sum(name, "")).sum()
+        self.brokers
+            .iter()
+            .map(|metrics| metrics.sum(name, ""))
+            .sum()
     }
 }

@@ -277,6 +277,10 @@ impl Port for LegPort {
         }
     }
 
+    fn room(&self, _: PeerKey) -> usize {
+        usize::MAX
+    }
+
     fn feedback(&mut self, peer: PeerKey, packet: &Packet, _: &mut Context<'_>) {
         if !self.send_feedback(peer, packet) {
             self.counters.dropped(DropReason::FeedbackNoWay);

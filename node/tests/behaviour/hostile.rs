@@ -1,0 +1,1 @@
+//! Bytes nobody should send.
