@@ -64,6 +64,8 @@ pub enum Progress {
 pub enum FramedError {
     /// The peer announced a unit of this many bytes.
     Oversized(usize),
+    /// The peer announced a unit of no bytes.
+    Empty,
     /// The peer does not read: its queue is full. The stream itself is well.
     Full,
     /// The connection failed.
@@ -263,6 +265,9 @@ impl Framed {
         while let Some(len) = self.announced() {
             if len > EVENT_LEN_MAX {
                 return Err(FramedError::Oversized(len));
+            }
+            if len == 0 {
+                return Err(FramedError::Empty);
             }
             let body = self.start + PREFIX;
             if self.end < body + len {

@@ -129,12 +129,12 @@ pub(super) fn nearest_variable(name: &str) -> Option<String> {
     near.map(|near| format!("{PREFIX}{near}"))
 }
 
-/// The candidate that is most like `word`, if it is alike at all: 0.75 lets `shard`, `shrads`
+/// The candidate that is most like `word`, if it is alike at all: 0.8 lets `shard`, `shrads`
 /// and `quueing` through and keeps `port` from becoming `name`.
 fn closest<'a>(word: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     candidates
         .map(|candidate| (strsim::jaro_winkler(word, candidate), candidate))
-        .filter(|(likeness, _)| *likeness > 0.75)
+        .filter(|(likeness, _)| *likeness > 0.8)
         .max_by(|a, b| a.0.total_cmp(&b.0))
         .map(|(_, candidate)| candidate)
 }

@@ -86,17 +86,13 @@ fn a_wrong_value_is_refused_with_its_line() {
 #[test]
 fn values_that_do_not_fit_together_are_refused_with_their_line() {
     for (text, line, word) in [
-        (
-            "[limits]\nclients = 1\nlinks = 65\n",
-            ":3: ",
-            "between 1 and 64",
-        ),
+        ("[limits]\n\nclients = 0\n", ":3: ", "between 1 and"),
         ("[broker]\nname = \"a b\"\n", ":2: ", "letters"),
         ("[api]\ntoken = \"short\"\n", ":2: ", "16 characters"),
         (
             "[[leg]]\nname=\"a\"\ntopic=\"a//b\"\nsend=\"127.0.0.1:5004\"\n",
             ":3: ",
-            "wildcard",
+            "level",
         ),
         (
             "[[leg]]\nname=\"a\"\ntopic=\"a\"\n",
@@ -106,10 +102,7 @@ fn values_that_do_not_fit_together_are_refused_with_their_line() {
     ] {
         let error = complaint(text, &[]);
         assert!(error.contains(line), "{text}: {error}");
-        assert!(
-            error.to_lowercase().contains(word) || error.contains('`'),
-            "{text}: {error}"
-        );
+        assert!(error.contains(word), "{text}: {error}");
     }
 }
 

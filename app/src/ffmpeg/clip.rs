@@ -23,30 +23,8 @@ const AUDIO: &str = "aevalsrc=\
 
 /// H.264 without B-frames, so that nothing waits for a later frame, and one key frame a second,
 /// so that whoever comes late or loses something waits no longer than that.
-const ENCODING: [&str; 22] = [
-    "-c:v",
-    "libx264",
-    "-preset",
-    "veryfast",
-    "-tune",
-    "zerolatency",
-    "-profile:v",
-    "baseline",
-    "-pix_fmt",
-    "yuv420p",
-    "-g",
-    "25",
-    "-b:v",
-    "800k",
-    "-maxrate",
-    "800k",
-    "-bufsize",
-    "400k",
-    "-c:a",
-    "libopus",
-    "-b:a",
-    "96k",
-];
+const ENCODING: &str = "-c:v libx264 -preset veryfast -tune zerolatency -profile:v baseline \
+    -pix_fmt yuv420p -g 25 -b:v 800k -maxrate 800k -bufsize 400k -c:a libopus -b:a 96k";
 
 /// The clip in `folder`, made if it is not there.
 ///
@@ -60,12 +38,10 @@ pub(crate) fn clip(folder: &Path) -> Result<PathBuf, Failure> {
     std::fs::create_dir_all(folder).map_err(io(folder.display()))?;
     let beside = folder.join(format!("new-{}-{NAME}", std::process::id()));
     let seconds = SECONDS.to_string();
-    let mut args: Vec<String> = ["-y", "-nostdin", "-hide_banner", "-loglevel", "error"]
-        .into_iter()
-        .chain([
-            "-f", "lavfi", "-i", VIDEO, "-f", "lavfi", "-i", AUDIO, "-t", &seconds,
-        ])
-        .chain(ENCODING)
+    let words = "-y -nostdin -hide_banner -loglevel error -f lavfi -i".split(' ');
+    let mut args: Vec<String> = words
+        .chain([VIDEO, "-f", "lavfi", "-i", AUDIO, "-t", &seconds])
+        .chain(ENCODING.split(' '))
         .map(str::to_owned)
         .collect();
     args.push(beside.display().to_string());

@@ -18,7 +18,7 @@ use crate::sdp;
 const GRACE: Duration = Duration::from_secs(10);
 /// FFmpeg looks at so much of the streams before it writes: microseconds and bytes. Its own five
 /// seconds would leave short recordings empty.
-const LOOK: [&str; 4] = ["-analyzeduration", "2000000", "-probesize", "1000000"];
+const LOOK: &str = "-analyzeduration 2000000 -probesize 1000000";
 
 /// FFmpeg at work on a recording.
 #[derive(Debug)]
@@ -52,18 +52,12 @@ impl Recorder {
             .map_err(io("cannot write an SDP"))?;
         let input = file.path().display().to_string();
         let output = path.display().to_string();
-        let words = ["-y", "-hide_banner", "-loglevel", "warning"]
-            .into_iter()
-            .chain(LOOK)
-            .chain([
-                "-protocol_whitelist",
-                "file,udp,rtp",
-                "-i",
-                &input,
-                "-map",
-                "0",
-            ])
-            .chain(["-c", "copy", &output]);
+        let words = "-y -hide_banner -loglevel warning"
+            .split(' ')
+            .chain(LOOK.split(' '));
+        let words = words
+            .chain("-protocol_whitelist file,udp,rtp -i".split(' '))
+            .chain([input.as_str(), "-map", "0", "-c", "copy", output.as_str()]);
         let child = Child::start("ffmpeg", words, Stdio::null())?;
         let ports = described.iter().map(|media| media.to).collect();
         Ok(Self {

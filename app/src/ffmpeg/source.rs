@@ -21,38 +21,12 @@ const START_MAX: Duration = Duration::from_secs(20);
 const STEP: Duration = Duration::from_millis(20);
 
 /// Low delay before quality; a key frame each second or so even at 60 frames/s.
-const VIDEO: [&str; 18] = [
-    "-c:v",
-    "libx264",
-    "-preset",
-    "veryfast",
-    "-tune",
-    "zerolatency",
-    "-profile:v",
-    "baseline",
-    "-pix_fmt",
-    "yuv420p",
-    "-g",
-    "30",
-    "-b:v",
-    "1M",
-    "-maxrate",
-    "1M",
-    "-bufsize",
-    "500k",
-];
-const AUDIO: [&str; 10] = [
-    "-c:a",
-    "libopus",
-    "-b:a",
-    "64k",
-    "-ac",
-    "2",
-    "-ar",
-    "48000",
-    "-application",
-    "lowdelay",
-];
+const VIDEO: &str = "-c:v libx264 -preset veryfast -tune zerolatency -profile:v baseline \
+    -pix_fmt yuv420p -g 30 -b:v 1M -maxrate 1M -bufsize 500k";
+/// Parameter sets in the description for players, and before each key frame for those who come
+/// late.
+const PARAMETER_SETS: &str = "-flags:v +global_header -bsf:v dump_extra";
+const AUDIO: &str = "-c:a libopus -b:a 64k -ac 2 -ar 48000 -application lowdelay";
 
 /// Where FFmpeg sends one stream of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,11 +60,9 @@ impl FileSource {
     ) -> Result<Self, Failure> {
         let folder = tempfile::tempdir().map_err(io("cannot make a temporary folder"))?;
         let sdp = folder.path().join("source.sdp");
-        let mut words: Vec<String> = ["-nostdin", "-hide_banner", "-loglevel", "warning", "-re"]
-            .map(str::to_owned)
-            .into();
+        let mut words = split("-nostdin -hide_banner -loglevel warning -re");
         if args.repeat {
-            words.extend(["-stream_loop", "-1"].map(str::to_owned));
+            words.extend(split("-stream_loop -1"));
         }
         words.extend(["-i".to_owned(), file.display().to_string()]);
         for output in outputs {
@@ -150,33 +122,31 @@ fn output_words(output: &Output, copy: bool, found: &Probe) -> Vec<String> {
     let codec = found
         .first(output.class)
         .map_or("", |codec| codec.name.as_str());
-    let (map, payload_type, encode) = match output.class {
-        Class::Audio => ("0:a:0", "111", AUDIO.as_slice()),
-        _ => ("0:v:0", "96", VIDEO.as_slice()),
+    let (map, payload_type) = match output.class {
+        Class::Audio => ("0:a:0", 111),
+        _ => ("0:v:0", 96),
     };
-    let mut words = vec!["-map", map];
-    if copy {
-        words.extend(copying(codec));
-    } else {
-        words.extend(encode);
-        if output.class == Class::Video {
-            // Parameter sets in the description for players, and before each key frame for those
-            // who come late.
-            words.extend(["-flags:v", "+global_header", "-bsf:v", "dump_extra"]);
-        }
-    }
-    words.extend(["-f", "rtp", "-payload_type", payload_type]);
-    let mut words: Vec<String> = words.into_iter().map(str::to_owned).collect();
+    let encode = match (copy, output.class) {
+        (true, _) => copying(codec).to_owned(),
+        (false, Class::Audio) => AUDIO.to_owned(),
+        (false, _) => format!("{VIDEO} {PARAMETER_SETS}"),
+    };
     let (rtp, rtcp) = (output.rtp, output.rtcp.port());
-    words.push(format!("rtp://{rtp}?rtcpport={rtcp}&pkt_size={PACKET_LEN}"));
-    words
+    split(&format!(
+        "-map {map} {encode} -f rtp -payload_type {payload_type} \
+         rtp://{rtp}?rtcpport={rtcp}&pkt_size={PACKET_LEN}"
+    ))
 }
 
 /// How to copy a codec so that its parameter sets stand before each key frame.
-fn copying(codec: &str) -> Vec<&'static str> {
+fn copying(codec: &str) -> &'static str {
     match codec {
-        "h264" => vec!["-c", "copy", "-bsf:v", "h264_mp4toannexb,dump_extra"],
-        "hevc" => vec!["-c", "copy", "-bsf:v", "hevc_mp4toannexb,dump_extra"],
-        _ => vec!["-c", "copy"],
+        "h264" => "-c copy -bsf:v h264_mp4toannexb,dump_extra",
+        "hevc" => "-c copy -bsf:v hevc_mp4toannexb,dump_extra",
+        _ => "-c copy",
     }
+}
+
+fn split(words: &str) -> Vec<String> {
+    words.split(' ').map(str::to_owned).collect()
 }

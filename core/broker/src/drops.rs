@@ -173,6 +173,7 @@ impl From<WireError> for DropReason {
             WireError::Version => Self::Version,
             WireError::Class => Self::UnknownClass,
             WireError::Kind => Self::UnknownFrame,
+            WireError::Oversized => Self::Oversized,
             _ => Self::Malformed,
         }
     }

@@ -64,6 +64,12 @@ impl<K: Copy + Ord> FilterIndex<K> {
         self.len == 0
     }
 
+    /// Nodes of the trie in use: at most one for each level of each filter, and the root.
+    #[must_use]
+    pub fn nodes(&self) -> usize {
+        self.nodes.len() - self.free.len()
+    }
+
     /// Notes that `key` holds `filter`.
     pub fn insert(&mut self, filter: &Filter, key: K) -> Insert {
         if self.contains(filter, key) {

@@ -88,8 +88,8 @@ pub use links::{LinkId, LinkSet};
 pub use shed::{Admit, Shedder};
 pub use snapshot::{Parent, Route, Snapshot, hops};
 pub use streams::{
-    LOST_GRACE, ORPHAN_GRACE, Owner, Publication, Stream, StreamChange, StreamError,
-    StreamInput, StreamOutput, StreamTable,
+    LOST_GRACE, ORPHAN_GRACE, Owner, Publication, Stream, StreamChange, StreamError, StreamInput,
+    StreamOutput, StreamTable,
 };
 pub use trace::{Sampler, Stamp};
 pub use window::{DuplicateWindow, Verdict, WINDOW};

@@ -1,10 +1,24 @@
 //! The experiments, one file each.
 
+mod audio_single_broker;
+mod capacity;
+mod chain;
+mod cloud_voip;
+mod columns;
+mod double_queue;
+mod fanout;
 mod limit;
+mod meetings;
+mod meetings_single_broker;
+mod single_meeting;
+mod smoke;
 
-use crate::args::Options;
+use std::time::Duration;
+
+use crate::args::{Options, Receivers};
 use crate::error::Error;
 use crate::report::Report;
+use crate::scenario::Meeting;
 
 /// Reports by file name.
 pub(crate) type Reports = Vec<(String, Report)>;
@@ -17,17 +31,76 @@ pub(crate) struct Experiment {
     pub(crate) about: &'static str,
     /// Measures.
     pub(crate) run: fn(&Options) -> Result<Reports, Error>,
-    /// Whether `all` includes it.
-    pub(crate) in_all: bool,
 }
 
 /// Every experiment, in the order `all` runs them.
-pub(crate) const ALL: &[Experiment] = &[Experiment {
-    name: "limit",
-    about: "what raw sendmmsg and UDP_SEGMENT reach on this machine",
-    run: limit::run,
-    in_all: true,
-}];
+pub(crate) const ALL: &[Experiment] = &[
+    Experiment {
+        name: "smoke",
+        about: "a few seconds over two linked brokers: nothing lost, every send accounted for",
+        run: smoke::run,
+    },
+    Experiment {
+        name: "limit",
+        about: "what raw sendmmsg and UDP_SEGMENT reach on this machine",
+        run: limit::run,
+    },
+    Experiment {
+        name: "fanout",
+        about: "CPU per packet from a fan-out of 5 to 3,200, against raw sends in the same run",
+        run: fanout::run,
+    },
+    Experiment {
+        name: "audio-single-broker",
+        about: "one audio meeting on one broker (Wu et al., Table 1)",
+        run: audio_single_broker::run,
+    },
+    Experiment {
+        name: "meetings-single-broker",
+        about: "one video meeting of N against meetings of 20 (Wu et al., Figure 4)",
+        run: meetings_single_broker::run,
+    },
+    Experiment {
+        name: "double-queue",
+        about: "neighbours in their own queue or not (Uyar & Fox, Tables 1 to 3)",
+        run: double_queue::run,
+    },
+    Experiment {
+        name: "single-meeting",
+        about: "one video meeting over four brokers (Uyar & Fox, Tables 4 and 5)",
+        run: single_meeting::run,
+    },
+    Experiment {
+        name: "meetings-20",
+        about: "video meetings of 20 over four brokers (Uyar & Fox, Tables 6 to 9)",
+        run: meetings::run_20,
+    },
+    Experiment {
+        name: "meetings-40",
+        about: "video meetings of 40 over four brokers (Uyar & Fox, Tables 10 to 13)",
+        run: meetings::run_40,
+    },
+    Experiment {
+        name: "audio-chain",
+        about: "one audio conference of 6,400 over four brokers (Wu et al., section 4.1)",
+        run: chain::run_audio,
+    },
+    Experiment {
+        name: "chain-10",
+        about: "one video meeting over ten brokers (Uyar & Fox, section 3.1)",
+        run: chain::run_ten,
+    },
+    Experiment {
+        name: "cloud-voip",
+        about: "meetings of 200 with 1 KB every 12.5 ms (Fox et al., Table 1)",
+        run: cloud_voip::run,
+    },
+    Experiment {
+        name: "capacity",
+        about: "the most participants with less than 1 % lost or late, against the limit",
+        run: capacity::run,
+    },
+];
 
 /// The experiments of these names; `all` stands for all.
 ///
@@ -37,11 +110,71 @@ pub(crate) fn choose(names: &[String]) -> Result<Vec<&'static Experiment>, Error
     let mut chosen = Vec::new();
     for name in names {
         if name == "all" {
-            chosen.extend(ALL.iter().filter(|experiment| experiment.in_all));
+            chosen.extend(ALL);
         } else {
             let found = ALL.iter().find(|experiment| experiment.name == name);
             chosen.push(found.ok_or_else(|| Error::Unknown(name.clone()))?);
         }
     }
     Ok(chosen)
+}
+
+/// Seconds a row of a table is measured unless told otherwise.
+const ROW_SECONDS: u64 = 10;
+/// The paper's bound on lost and late packets, in percent (Uyar & Fox, section 2).
+const BAD_PERCENT_MAX: f64 = 1.0;
+
+/// How long a row is measured.
+fn row_span(options: &Options) -> Duration {
+    Duration::from_secs(options.seconds.unwrap_or(ROW_SECONDS))
+}
+
+/// A number of the paper at the scale asked for, at least one of each measured kind.
+fn scaled(count: usize, options: &Options) -> usize {
+    ((count as f64 * options.scale).round() as usize).max(2)
+}
+
+/// What passive participants of a paper's table do unless told otherwise: they read.
+fn receivers(options: &Options) -> Receivers {
+    options.receivers.unwrap_or(Receivers::Read)
+}
+
+/// `count` users over `brokers`, as evenly as it goes.
+fn spread(count: usize, brokers: usize) -> Vec<usize> {
+    (0..brokers)
+        .map(|broker| count / brokers + usize::from(broker < count % brokers))
+        .collect()
+}
+
+/// One meeting published at the first broker, first and last of each broker measured.
+fn one_meeting(users: Vec<usize>) -> Vec<Meeting> {
+    vec![Meeting::measured(0, users)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unique_and_all_selects_each() {
+        let all = choose(&["all".to_owned()]).expect("all is known");
+        assert_eq!(all.len(), ALL.len());
+        for experiment in ALL {
+            let same = ALL
+                .iter()
+                .filter(|other| other.name == experiment.name)
+                .count();
+            assert_eq!(same, 1, "{}", experiment.name);
+        }
+        assert!(matches!(
+            choose(&["nothing".to_owned()]),
+            Err(Error::Unknown(_))
+        ));
+    }
+
+    #[test]
+    fn users_are_spread_evenly() {
+        assert_eq!(spread(10, 4), [3, 3, 2, 2]);
+        assert_eq!(spread(20, 4), [5, 5, 5, 5]);
+    }
 }

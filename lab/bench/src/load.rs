@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use sangam_model::{Class, MediaInfo};
 
-pub(crate) use packets::{Burst, Packetizer};
+pub(crate) use packets::Packetizer;
 pub(crate) use stamp::Stamp;
 
 /// Bytes a packet carries besides its payload: the event's header and RTP's.

@@ -21,7 +21,7 @@ use crate::process::{Broker, Setup, own_cpu};
 use joining::Crowd;
 use traffic::Snapshot;
 
-pub(crate) use outcome::{Outcome, Usage};
+pub(crate) use outcome::{Outcome, Seen, Usage};
 pub(crate) use plan::{Meeting, Place, Plan, Probe};
 
 /// Time from the first packets to the window: caches, routes and queues settle.
@@ -59,7 +59,7 @@ pub(crate) fn run(plan: &Plan) -> Result<Outcome, Error> {
     thread::sleep(LATE);
     let after = Snapshot::take(&brokers, &crowd, &publishers)?;
     let published = publishers.finish()?;
-    let heard = crowd.finish(&published)?;
+    let heard = crowd.finish(&published, plan)?;
     Ok(Outcome::new(spent, after.since(&before), heard))
 }
 

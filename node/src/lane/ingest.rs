@@ -189,13 +189,7 @@ impl Lane {
     }
 
     pub(super) fn malformed(&mut self, error: WireError) {
-        self.counters.dropped(match error {
-            WireError::Version => DropReason::Version,
-            WireError::Oversized => DropReason::Oversized,
-            WireError::Class => DropReason::UnknownClass,
-            WireError::Kind => DropReason::UnknownFrame,
-            _ => DropReason::Malformed,
-        });
+        self.counters.dropped(error.into());
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use sangam_broker::{DropReason, LinkId};
 use sangam_io::pool::Packet;
 use sangam_io::udp::{Address, SendReport, UdpSocket};
-use sangam_link::{DialInput, DialOutput, Input, Output, Verdict, fragment};
+use sangam_link::{DialInput, DialOutput, Input, Output, ReassemblyCounters, Verdict, fragment};
 use sangam_model::{BrokerId, Incarnation};
 use sangam_wire::{Frame, Header, Hello, Refusal, Refuse, Role, Welcome};
 
@@ -392,7 +392,11 @@ impl Lane {
         let Some(link) = self.links.get_mut(id) else {
             return;
         };
-        match link.reassembler.push(now, bytes, &mut whole) {
+        let before = *link.reassembler.counters();
+        let joined = link.reassembler.push(now, bytes, &mut whole);
+        let after = *link.reassembler.counters();
+        self.count_given_up(before, after);
+        match joined {
             Ok(true) => self.event(&whole, Source::Link(id)),
             Ok(false) => {}
             Err(_) => self.counters.dropped(DropReason::FragmentInvalid),
@@ -411,12 +415,25 @@ impl Lane {
             return self.counters.dropped(reason);
         }
         let mut whole = std::mem::take(&mut self.whole);
-        match self.reassembler.push(self.now, bytes, &mut whole) {
+        let before = *self.reassembler.counters();
+        let joined = self.reassembler.push(self.now, bytes, &mut whole);
+        self.count_given_up(before, *self.reassembler.counters());
+        match joined {
             Ok(true) => self.event(&whole, source),
             Ok(false) => {}
             Err(_) => self.counters.dropped(DropReason::FragmentInvalid),
         }
         self.whole = whole;
+    }
+
+    /// Counts events that were given up as pieces are missing.
+    fn count_given_up(&self, before: ReassemblyCounters, after: ReassemblyCounters) {
+        let expired = after.expired - before.expired;
+        let evicted = after.evicted - before.evicted;
+        self.counters
+            .dropped_many(DropReason::ReassemblyTimeout, expired);
+        self.counters
+            .dropped_many(DropReason::ReassemblyFull, evicted);
     }
 
     /// Sends an event that is larger than the link's datagrams.

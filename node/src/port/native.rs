@@ -169,14 +169,15 @@ impl NativePort {
                 cx.actions.push(Action::Feedback { peer: key, packet });
             }
             Ok(_) => cx.actions.push(Action::Ingest { peer: key, packet }),
-            Err(_) => self.counters.dropped(DropReason::Malformed),
+            Err(error) => self.counters.dropped(error.into()),
         }
     }
 
     fn frame(&mut self, key: PeerKey, bytes: &[u8], cx: &mut Context<'_>) {
         self.counters.frames.add(1);
-        let Ok(frame) = Frame::decode(bytes) else {
-            return self.counters.dropped(DropReason::Malformed);
+        let frame = match Frame::decode(bytes) {
+            Ok(frame) => frame,
+            Err(error) => return self.counters.dropped(error.into()),
         };
         if let Some(peer) = self.peers.get_mut(key) {
             peer.session.handle(cx.now, Input::Frame(&frame));
@@ -198,7 +199,7 @@ impl NativePort {
                     let source = Some(peer.address);
                     match request::action(key, message, source) {
                         Some(action) => cx.actions.push(action),
-                        None => self.counters.dropped(DropReason::Malformed),
+                        None => self.counters.dropped(DropReason::ControlUnexpected),
                     }
                 }
                 Some(Output::Down(_)) => return self.remove(key, cx),

@@ -17,7 +17,7 @@ use sangam_io::timer::Wheel;
 use sangam_link::{Acceptor, Input, Output, Session, SessionConfig, Timing, Verdict};
 use sangam_model::limits::CONTROL_QUEUE_MAX;
 use sangam_model::{Class, StreamId, Time};
-use sangam_wire::{Frame, Hello, Message, Refusal, Role, Welcome, is_event};
+use sangam_wire::{Frame, Hello, Message, Refusal, Refuse, Role, Welcome, WireError, is_event};
 
 use super::peers::Peers;
 use super::request;
@@ -62,6 +62,8 @@ struct Peer {
     shedders: HashMap<StreamId, Shedder>,
     /// Answers to the hello, until the units that came with it are read.
     answers: Vec<Vec<u8>>,
+    /// Closed once the answers are written.
+    refused: bool,
 }
 
 impl TcpPort {
@@ -104,6 +106,7 @@ impl TcpPort {
             waits_for_room: false,
             shedders: HashMap::new(),
             answers: Vec::new(),
+            refused: false,
         });
         let token = cx.token | u64::from(key + 1);
         if let Err(error) = cx.poller.add(framed.fd(), token, Interest::Read) {
@@ -128,6 +131,11 @@ impl TcpPort {
         for answer in peer.answers.drain(..) {
             // The queue is empty before the hello is answered.
             let _ = framed.push_bytes(&answer);
+        }
+        if peer.refused {
+            // What the kernel does not take at once is not worth waiting for.
+            let _ = framed.write();
+            return self.remove(key, cx);
         }
         peer.framed = Some(framed);
         match progress {
@@ -166,7 +174,7 @@ impl TcpPort {
                 cx.actions.push(Action::Feedback { peer: key, packet });
             }
             Ok(_) => cx.actions.push(Action::Ingest { peer: key, packet }),
-            Err(_) => self.counters.dropped(DropReason::Malformed),
+            Err(error) => self.counters.dropped(error.into()),
         }
     }
 
@@ -175,7 +183,7 @@ impl TcpPort {
         let frame = match Frame::decode(bytes) {
             Ok(Frame::Hello(hello)) => return self.hello(key, &hello, cx),
             Ok(frame) => frame,
-            Err(_) => return self.counters.dropped(DropReason::Malformed),
+            Err(error) => return self.unreadable(key, bytes, error),
         };
         if let Some(session) = self
             .peers
@@ -183,6 +191,14 @@ impl TcpPort {
             .and_then(|peer| peer.session.as_mut())
         {
             session.handle(cx.now, Input::Frame(&frame));
+        }
+    }
+
+    /// A frame that cannot be read; of a hello from another release it is known what to answer.
+    fn unreadable(&mut self, key: PeerKey, bytes: &[u8], error: WireError) {
+        self.counters.dropped(error.into());
+        if let (Some(refuse), Some(peer)) = (Refuse::version(bytes), self.peers.get_mut(key)) {
+            peer.answer(&Frame::Refuse(refuse));
         }
     }
 
@@ -212,9 +228,7 @@ impl TcpPort {
                 })
             }
         };
-        let mut bytes = Vec::new();
-        frame.encode(&mut bytes);
-        peer.answers.push(bytes);
+        peer.answer(&frame);
     }
 
     /// Carries out what a session wants, writes, and sets the timer.
@@ -295,6 +309,14 @@ impl TcpPort {
 }
 
 impl Peer {
+    /// Says something before there is a session; a refusal is the last word.
+    fn answer(&mut self, frame: &Frame<'_>) {
+        let mut bytes = Vec::new();
+        frame.encode(&mut bytes);
+        self.answers.push(bytes);
+        self.refused |= matches!(frame, Frame::Refuse(_));
+    }
+
     /// Queues one packet, or sheds it.
     fn push(&mut self, packet: &Packet) -> bool {
         let Some(framed) = &mut self.framed else {

@@ -9,11 +9,11 @@ use crate::support::*;
 fn clients_over_udp_tcp_and_doors_see_the_same_events() {
     let broker = start(config(1));
     let (mut by_udp, mut by_tcp, mut by_door) = (udp(&broker), tcp(&broker), door(&broker));
-    for publisher in [udp(&broker), tcp(&broker), door(&broker)].iter_mut() {
-        for subscriber in [&mut by_udp, &mut by_tcp, &mut by_door] {
-            subscribe(subscriber, "hall/stage");
-        }
-        let mut subscribers = [&mut by_udp, &mut by_tcp, &mut by_door];
+    let mut subscribers = [&mut by_udp, &mut by_tcp, &mut by_door];
+    subscribers
+        .iter_mut()
+        .for_each(|subscriber| subscribe(subscriber, "hall/stage"));
+    for publisher in &mut [udp(&broker), tcp(&broker), door(&broker)] {
         let mut flow = Flow::open(publisher, "hall/stage", &mut subscribers);
         flow.pump(200, &mut subscribers);
     }

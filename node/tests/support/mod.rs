@@ -386,3 +386,40 @@ pub(crate) fn silent(client: &mut Client) {
         }
     }
 }
+
+/// A well-behaved publisher and a subscriber, who must not notice what others do.
+pub(crate) struct Witness {
+    subscriber: Client,
+    flow: Flow,
+    _publisher: Client,
+}
+
+impl Witness {
+    #[track_caller]
+    pub(crate) fn of(broker: &Broker) -> Self {
+        Self::between(broker, broker)
+    }
+
+    /// Publishes at one broker and receives at another.
+    #[track_caller]
+    pub(crate) fn between(from: &Broker, to: &Broker) -> Self {
+        let (mut publisher, mut subscriber) = (udp(from), udp(to));
+        subscribe(&mut subscriber, "witness/stage");
+        let flow = Flow::open(&mut publisher, "witness/stage", &mut [&mut subscriber]);
+        Self {
+            subscriber,
+            flow,
+            _publisher: publisher,
+        }
+    }
+
+    /// Every event still comes, once and in order.
+    #[track_caller]
+    pub(crate) fn is_unharmed(&mut self) {
+        self.flow.pump(40, &mut [&mut self.subscriber]);
+    }
+
+    pub(crate) fn stream(&self) -> StreamId {
+        self.flow.publisher.stream().expect("a link that stays up")
+    }
+}

@@ -1,13 +1,20 @@
 //! A broker of the demonstration: this program again, as a child.
 
-use std::io::{BufRead, BufReader};
-use std::net::SocketAddr;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
 use std::process::Stdio;
+use std::time::Duration;
 
 use serde::Deserialize;
 
 use crate::exit::{Exit, Failure, io};
 use crate::ffmpeg::Child;
+
+/// How long a broker may take to answer and to say goodbye.
+const PATIENCE: Duration = Duration::from_secs(5);
+const SERVE: &str = "serve --dev --json --log warn --listen 127.0.0.1:0 --http 127.0.0.1:0 \
+    --until-stdin-closes --name";
+const RELAYED: &str = "sangam_relayed_packets_total{";
 
 /// A running broker process. It ends with its owner, as its input is closed then.
 #[derive(Debug)]
@@ -22,6 +29,7 @@ pub(super) struct DemoBroker {
     pub(super) http: SocketAddr,
 }
 
+/// The line a broker prints when it is ready.
 #[derive(Deserialize)]
 struct Ready {
     udp: Vec<SocketAddr>,
@@ -35,45 +43,51 @@ impl DemoBroker {
         neighbour: Option<SocketAddr>,
     ) -> Result<Self, Failure> {
         let program = std::env::current_exe().map_err(io("cannot find this program"))?;
-        let mut args: Vec<String> = ["serve", "--dev", "--json", "--log", "warn", "--name", name]
-            .into_iter()
-            .chain([
-                "--listen",
-                "127.0.0.1:0",
-                "--http",
-                "127.0.0.1:0",
-                "--until-stdin-closes",
-            ])
-            .map(str::to_owned)
-            .collect();
-        args.extend(
-            neighbour
-                .iter()
-                .flat_map(|to| ["--link".to_owned(), to.to_string()]),
-        );
+        let mut args: Vec<String> = SERVE.split(' ').chain([name]).map(str::to_owned).collect();
+        if let Some(neighbour) = neighbour {
+            args.extend(["--link".to_owned(), neighbour.to_string()]);
+        }
         let mut child = Child::start(&program.display().to_string(), &args, Stdio::piped())?;
         let mut line = String::new();
         if let Some(stdout) = child.stdout() {
-            BufReader::new(stdout)
-                .read_line(&mut line)
-                .map_err(io("no word from the broker"))?;
+            let read = BufReader::new(stdout).read_line(&mut line);
+            read.map_err(io("no word from the broker"))?;
         }
-        let ready: Option<Ready> = serde_json::from_str(&line).ok();
-        let Some(Ready { udp, http }) = ready else {
+        let silent = || Failure::new(Exit::Failure, format!("the broker {name} did not start"));
+        let Ok(Ready { udp, http }) = serde_json::from_str(&line) else {
             child.wait()?;
-            return Err(Failure::new(
-                Exit::Failure,
-                format!("the broker {name} did not start"),
-            ));
+            return Err(silent());
         };
-        let udp = udp.first().copied().ok_or_else(|| {
-            Failure::new(Exit::Failure, format!("the broker {name} has no UDP port"))
-        })?;
+        let udp = udp.first().copied().ok_or_else(silent)?;
         Ok(Self {
             name,
             child,
             udp,
             http,
         })
+    }
+
+    /// Packets it has sent to neighbours, by its own metrics.
+    pub(super) fn relayed(&self) -> Result<u64, Failure> {
+        let text = self
+            .metrics()
+            .map_err(io(format!("no metrics from {}", self.name)))?;
+        let of_each_thread = text.lines().filter_map(|line| line.strip_prefix(RELAYED));
+        let values = of_each_thread.filter_map(|rest| rest.rsplit(' ').next()?.parse::<f64>().ok());
+        Ok(values.sum::<f64>() as u64)
+    }
+
+    /// Ends the process; false if it had to be killed.
+    pub(super) fn stop(&mut self) -> bool {
+        self.child.end(PATIENCE)
+    }
+
+    fn metrics(&self) -> std::io::Result<String> {
+        let mut stream = TcpStream::connect_timeout(&self.http, PATIENCE)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.write_all(b"GET /metrics HTTP/1.0\r\n\r\n")?;
+        let mut text = String::new();
+        stream.read_to_string(&mut text)?;
+        Ok(text)
     }
 }

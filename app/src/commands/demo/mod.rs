@@ -23,14 +23,18 @@ use crate::stop::Stop;
 use broker::DemoBroker;
 
 const SECOND: Duration = Duration::from_secs(1);
+const LAST_PACKETS: Duration = Duration::from_millis(300);
 const CONNECT_TIMEOUT: u64 = 10;
 
 /// What the whole run yielded.
 struct Outcome {
-    brokers: [DemoBroker; 2],
     sent: Vec<Sent>,
+    /// Packets on the link between the brokers, by the first one's count.
+    relayed: u64,
     received: Summary,
     recording: Option<Probe>,
+    /// Whether both brokers ended in good order.
+    stopped: bool,
 }
 
 /// Runs the demonstration.
@@ -48,19 +52,23 @@ pub(super) fn run(args: &DemoArgs, as_json: bool) -> Result<(), Failure> {
         None => ffmpeg::clip(&args.out)?,
     };
     say(words::clip(&clip, &ffmpeg::probe(&clip, false)?));
-    let first = DemoBroker::start("demo-a", None)?;
-    let second = DemoBroker::start("demo-b", Some(first.udp))?;
+    let mut first = DemoBroker::start("demo-a", None)?;
+    let mut second = DemoBroker::start("demo-b", Some(first.udp))?;
     say(words::brokers(&first, &second));
     let (sent, received) = watch(args, &clip, [&first, &second], &stop, as_json)?;
     let recording = received
         .recording
         .as_deref()
         .map(|file| ffmpeg::probe(file, true));
+    let recording = recording.transpose()?;
+    let relayed = first.relayed()?;
+    let stopped = second.stop() & first.stop();
     let outcome = Outcome {
-        brokers: [first, second],
         sent,
+        relayed,
         received,
-        recording: recording.transpose()?,
+        recording,
+        stopped,
     };
     if as_json {
         output::json_line(&facts(&outcome));
@@ -94,13 +102,14 @@ fn watch(
         })
     };
     let shown = show(args.seconds, &mut player, &play, stop, as_json);
-    let received = player.finish();
     done.set();
     let sent = feeder
         .join()
         .map_err(|_| Failure::new(Exit::Failure, "the publisher failed"))?;
     shown?;
-    Ok((sent?, received?))
+    // What was published last is still on its way.
+    player.run_for(LAST_PACKETS, &Stop::default())?;
+    Ok((sent?, player.finish()?))
 }
 
 /// The live table, and how to watch as soon as that is possible.
@@ -216,6 +225,9 @@ impl Outcome {
             }
             Some(_) => {}
         }
+        if !self.stopped {
+            problems.push("a broker did not end when asked to and was killed".to_owned());
+        }
         problems
     }
 }
@@ -223,11 +235,7 @@ impl Outcome {
 fn facts(outcome: &Outcome) -> serde_json::Value {
     let mut facts = outcome.received.json();
     facts["event"] = json!("demo");
-    facts["brokers"] = outcome
-        .brokers
-        .iter()
-        .map(|broker| json!(broker.udp))
-        .collect();
+    facts["relayed"] = json!(outcome.relayed);
     facts["published"] = json!(outcome.sent.iter().map(|sent| sent.packets).sum::<u64>());
     facts["recorded_s"] = json!(outcome.recording.as_ref().map(|probe| probe.seconds));
     facts

@@ -129,8 +129,9 @@ impl Player {
                 media,
             } => self.announced(stream, topic, media),
             Received::Retired(stream) => {
-                if let Some(stream) = self.by_id.remove(&stream) {
-                    self.streams[stream].retired = true;
+                // Its last events may still come.
+                if let Some(index) = self.by_id.get(&stream) {
+                    self.streams[*index].retired = true;
                 }
             }
             Received::Refused { filter, reason } => {
@@ -160,21 +161,19 @@ impl Player {
             .iter()
             .position(|stream| stream.retired && stream.topic == topic);
         let index = heir.unwrap_or(self.streams.len());
+        self.by_id.retain(|_, known| *known != index);
         self.by_id.insert(id, index);
         match self.streams.get_mut(index) {
             Some(stream) => {
                 stream.retired = false;
                 stream.media = media;
             }
-            None => {
-                let meter = Meter::new(&media);
-                self.streams.push(Stream {
-                    topic,
-                    media,
-                    meter,
-                    retired: false,
-                });
-            }
+            None => self.streams.push(Stream {
+                meter: Meter::new(&media),
+                topic,
+                media,
+                retired: false,
+            }),
         }
         self.unsettled = Some(Instant::now());
     }

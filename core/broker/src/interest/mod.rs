@@ -236,14 +236,22 @@ impl InterestTable {
         let links: LinkSet = wanted
             .filter_map(|id| self.origins.get(id).and_then(|known| known.next))
             .collect();
-        let nearer = self.origins.get(&origin).map(Origin::nearer).unwrap_or_default();
+        let nearer = self
+            .origins
+            .get(&origin)
+            .map(Origin::nearer)
+            .unwrap_or_default();
         links.without(nearer)
     }
 
     /// Whether there is a way to a broker.
     #[must_use]
     pub fn has_way(&self, id: BrokerId) -> bool {
-        id == self.id || self.origins.get(&id).is_some_and(|known| known.next.is_some())
+        id == self.id
+            || self
+                .origins
+                .get(&id)
+                .is_some_and(|known| known.next.is_some())
     }
 
     /// What is known of this life of a broker.

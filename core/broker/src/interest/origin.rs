@@ -77,7 +77,9 @@ impl Origin {
 
     /// Forgets ways that did not bring the newest version; whether there were any.
     pub(crate) fn drop_stale_paths(&mut self) -> bool {
-        let Some(version) = self.version else { return false };
+        let Some(version) = self.version else {
+            return false;
+        };
         self.remove(|path| is_newer(version, path.version))
     }
 
@@ -119,7 +121,11 @@ impl Origin {
     pub(crate) fn choose(&mut self) {
         let Some(version) = self.version else { return };
         let usable = |path: &&Path| !is_newer(version, path.version) && path.hops <= self.hops;
-        let best = self.paths.iter().filter(usable).min_by_key(|path| path.hops);
+        let best = self
+            .paths
+            .iter()
+            .filter(usable)
+            .min_by_key(|path| path.hops);
         let kept = self.paths.iter().find(|path| Some(path.link) == self.next);
         let chosen = match (best, kept) {
             (Some(best), Some(kept)) if kept.hops <= best.hops => Some(kept),
@@ -135,7 +141,10 @@ impl Origin {
     /// Links to neighbours that are known to be no farther from the origin than we are.
     pub(crate) fn nearer(&self) -> LinkSet {
         let nearer = self.paths.iter().filter(|path| path.hops <= self.hops + 1);
-        nearer.filter(|_| self.next.is_some()).map(|path| path.link).collect()
+        nearer
+            .filter(|_| self.next.is_some())
+            .map(|path| path.link)
+            .collect()
     }
 
     fn remove(&mut self, gone: impl Fn(&Path) -> bool) -> bool {
@@ -143,7 +152,11 @@ impl Origin {
         let unconfirmed = |path: &Path| {
             Some(path.link) == next && version.is_some_and(|newest| is_newer(newest, path.version))
         };
-        if self.paths.iter().any(|path| gone(path) && unconfirmed(path)) {
+        if self
+            .paths
+            .iter()
+            .any(|path| gone(path) && unconfirmed(path))
+        {
             // What was told of this version was the length of a way that never brought it.
             self.hops = HOP_LIMIT;
         }

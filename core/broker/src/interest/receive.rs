@@ -21,7 +21,11 @@ struct Ways {
 
 impl Ways {
     fn of(known: &Origin) -> Self {
-        Self { next: known.next, hops: known.hops, nearer: known.nearer() }
+        Self {
+            next: known.next,
+            hops: known.hops,
+            nearer: known.nearer(),
+        }
     }
 }
 
@@ -179,7 +183,9 @@ impl InterestTable {
     }
 
     fn adopt(&mut self, id: BrokerId, assembly: Assembly) {
-        let Some(known) = self.origins.get_mut(&id) else { return };
+        let Some(known) = self.origins.get_mut(&id) else {
+            return;
+        };
         let before = Ways::of(known);
         let old = core::mem::take(&mut known.parts);
         known.adopt(self.now, assembly);
@@ -207,7 +213,9 @@ impl InterestTable {
 
     /// Changes the ways to an origin and does what follows from it.
     fn update(&mut self, id: BrokerId, change: impl FnOnce(&mut Origin) -> bool) {
-        let Some(known) = self.origins.get_mut(&id) else { return };
+        let Some(known) = self.origins.get_mut(&id) else {
+            return;
+        };
         let before = Ways::of(known);
         if !change(known) {
             return;

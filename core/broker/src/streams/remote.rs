@@ -34,7 +34,11 @@ impl StreamTable {
 
     pub(super) fn message(&mut self, link: LinkId, message: &Message) {
         match message {
-            Message::Announce { stream, topic, media } if self.links.contains_key(&link) => {
+            Message::Announce {
+                stream,
+                topic,
+                media,
+            } if self.links.contains_key(&link) => {
                 if stream.broker() == self.id {
                     self.refused += 1;
                 } else if let Some(known) = self.streams.get_mut(stream) {

@@ -35,7 +35,9 @@ pub(crate) type Edges = BTreeSet<(usize, usize)>;
 /// A tree of 2 to 30 brokers.
 pub(crate) fn tree(random: &mut Random) -> (usize, Edges) {
     let brokers = 2 + random.below(29);
-    let edges = (1..brokers).map(|broker| (random.below(broker), broker)).collect();
+    let edges = (1..brokers)
+        .map(|broker| (random.below(broker), broker))
+        .collect();
     (brokers, edges)
 }
 

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use sangam_broker::{
     Change, DuplicateWindow, FilterIndex, InterestInput, InterestOutput, InterestTable, LinkId,
-    Owner, Publication, Route, Snapshot, StreamChange, StreamInput, StreamOutput, StreamTable, Verdict,
+    Owner, Publication, Route, Snapshot, StreamChange, StreamInput, StreamOutput, StreamTable,
+    Verdict,
 };
 use sangam_model::limits::{FILTERS_PER_BROKER, HOP_LIMIT};
 use sangam_model::{BrokerId, Filter, Incarnation, MediaInfo, StreamId, Time, Topic};
@@ -42,7 +43,11 @@ struct Far {
 #[derive(Clone)]
 enum Packet {
     Control(Message),
-    Event { stream: StreamId, sequence: u16, hop_limit: u8 },
+    Event {
+        stream: StreamId,
+        sequence: u16,
+        hop_limit: u8,
+    },
 }
 
 struct Delivery {
@@ -123,7 +128,12 @@ impl Broker {
 impl Network {
     pub(crate) fn new(brokers: usize) -> Self {
         let brokers = (0..brokers).map(|index| Broker::new(index, 0)).collect();
-        Self { now: Time::from_millis(1), brokers, use_windows: true, ..Self::default() }
+        Self {
+            now: Time::from_millis(1),
+            brokers,
+            use_windows: true,
+            ..Self::default()
+        }
     }
 
     /// Links two brokers; the link has one number at both ends' own choice.
@@ -131,18 +141,44 @@ impl Network {
         self.epoch += 1;
         let (at_a, at_b) = (self.free_link(a), self.free_link(b));
         let epoch = self.epoch;
-        self.brokers[a].links.insert(at_a, Far { broker: b, link: at_b, delay, epoch });
-        self.brokers[b].links.insert(at_b, Far { broker: a, link: at_a, delay, epoch });
+        self.brokers[a].links.insert(
+            at_a,
+            Far {
+                broker: b,
+                link: at_b,
+                delay,
+                epoch,
+            },
+        );
+        self.brokers[b].links.insert(
+            at_b,
+            Far {
+                broker: a,
+                link: at_a,
+                delay,
+                epoch,
+            },
+        );
         for (broker, link) in [(a, at_a), (b, at_b)] {
-            self.input(broker, InterestInput::LinkUp(link), StreamInput::LinkUp(link));
+            self.input(
+                broker,
+                InterestInput::LinkUp(link),
+                StreamInput::LinkUp(link),
+            );
         }
     }
 
     pub(crate) fn unlink(&mut self, a: usize, b: usize) {
         for (near, far) in [(a, b), (b, a)] {
-            let Some(link) = self.link_to(near, far) else { continue };
+            let Some(link) = self.link_to(near, far) else {
+                continue;
+            };
             self.brokers[near].links.remove(&link);
-            self.input(near, InterestInput::LinkDown(link), StreamInput::LinkDown(link));
+            self.input(
+                near,
+                InterestInput::LinkDown(link),
+                StreamInput::LinkDown(link),
+            );
         }
     }
 
@@ -154,7 +190,11 @@ impl Network {
     }
 
     pub(crate) fn kill(&mut self, broker: usize) {
-        let fars: Vec<_> = self.brokers[broker].links.values().map(|far| far.broker).collect();
+        let fars: Vec<_> = self.brokers[broker]
+            .links
+            .values()
+            .map(|far| far.broker)
+            .collect();
         fars.into_iter().for_each(|far| self.unlink(broker, far));
         self.brokers[broker].alive = false;
     }
@@ -165,7 +205,8 @@ impl Network {
         if it.filters.insert(filter.clone()) {
             it.shards.insert(&filter, 0);
             it.interest.add(now, &filter).unwrap();
-            it.streams.handle(now, StreamInput::Interest(&Change::Filter(filter)));
+            it.streams
+                .handle(now, StreamInput::Interest(&Change::Filter(filter)));
             self.pump(broker);
         }
     }
@@ -176,7 +217,8 @@ impl Network {
         if it.filters.remove(&filter) {
             it.shards.remove(&filter, 0);
             it.interest.remove(now, &filter).unwrap();
-            it.streams.handle(now, StreamInput::Interest(&Change::Filter(filter)));
+            it.streams
+                .handle(now, StreamInput::Interest(&Change::Filter(filter)));
             self.pump(broker);
         }
     }
@@ -194,7 +236,10 @@ impl Network {
     }
 
     pub(crate) fn unpublish(&mut self, broker: usize, stream: StreamId) {
-        self.brokers[broker].streams.unpublish(OWNER, stream).unwrap();
+        self.brokers[broker]
+            .streams
+            .unpublish(OWNER, stream)
+            .unwrap();
         self.pump(broker);
     }
 
@@ -209,7 +254,9 @@ impl Network {
         loop {
             let arrival = self.queue.first_key_value().map(|((at, _), _)| *at);
             let timers = self.brokers.iter().enumerate();
-            let timer = timers.filter_map(|(i, broker)| Some((broker.deadline()?, i))).min();
+            let timer = timers
+                .filter_map(|(i, broker)| Some((broker.deadline()?, i)))
+                .min();
             let timer_first = timer.filter(|(at, _)| arrival.is_none_or(|a| *at <= a));
             match (timer_first, arrival) {
                 (Some((at, broker)), _) if at <= end => {
@@ -228,7 +275,9 @@ impl Network {
 
     pub(crate) fn forget_traffic(&mut self) {
         self.crossings.clear();
-        self.brokers.iter_mut().for_each(|broker| broker.delivered.clear());
+        self.brokers
+            .iter_mut()
+            .for_each(|broker| broker.delivered.clear());
     }
 
     /// Breaks every snapshot: the stream leaves on all links.
@@ -241,7 +290,10 @@ impl Network {
     }
 
     pub(crate) fn neighbours(&self, broker: usize) -> impl Iterator<Item = (LinkId, usize)> {
-        self.brokers[broker].links.iter().map(|(link, far)| (*link, far.broker))
+        self.brokers[broker]
+            .links
+            .iter()
+            .map(|(link, far)| (*link, far.broker))
     }
 
     /// Links between each broker and all others; `None` where there is no way.
@@ -266,11 +318,16 @@ impl Network {
 
     fn free_link(&self, broker: usize) -> LinkId {
         let links = &self.brokers[broker].links;
-        (0..).map(LinkId).find(|link| !links.contains_key(link)).unwrap()
+        (0..)
+            .map(LinkId)
+            .find(|link| !links.contains_key(link))
+            .unwrap()
     }
 
     fn link_to(&self, near: usize, far: usize) -> Option<LinkId> {
-        self.neighbours(near).find(|(_, broker)| *broker == far).map(|(link, _)| link)
+        self.neighbours(near)
+            .find(|(_, broker)| *broker == far)
+            .map(|(link, _)| link)
     }
 
     fn input(&mut self, broker: usize, interest: InterestInput<'_>, stream: StreamInput<'_>) {
@@ -287,19 +344,38 @@ impl Network {
     }
 
     fn send(&mut self, from: usize, link: LinkId, packet: Packet) {
-        let Some(far) = self.brokers[from].links.get(&link).copied() else { return };
+        let Some(far) = self.brokers[from].links.get(&link).copied() else {
+            return;
+        };
         if let Packet::Event { .. } = packet {
             *self.crossings.entry((from, far.broker)).or_default() += 1;
         }
         self.sent += 1;
-        let delivery = Delivery { to: far.broker, by: far.link, epoch: far.epoch, packet };
-        self.queue.insert((self.now + far.delay, self.sent), delivery);
+        let delivery = Delivery {
+            to: far.broker,
+            by: far.link,
+            epoch: far.epoch,
+            packet,
+        };
+        self.queue
+            .insert((self.now + far.delay, self.sent), delivery);
     }
 
     fn deliver(&mut self) {
-        let Some((_, delivery)) = self.queue.pop_first() else { return };
-        let Delivery { to, by, epoch, packet } = delivery;
-        if self.brokers[to].links.get(&by).is_none_or(|far| far.epoch != epoch) {
+        let Some((_, delivery)) = self.queue.pop_first() else {
+            return;
+        };
+        let Delivery {
+            to,
+            by,
+            epoch,
+            packet,
+        } = delivery;
+        if self.brokers[to]
+            .links
+            .get(&by)
+            .is_none_or(|far| far.epoch != epoch)
+        {
             return;
         }
         match packet {
@@ -308,7 +384,11 @@ impl Network {
                 InterestInput::Message(by, &message),
                 StreamInput::Message(by, &message),
             ),
-            Packet::Event { stream, sequence, hop_limit } => {
+            Packet::Event {
+                stream,
+                sequence,
+                hop_limit,
+            } => {
                 self.event(to, Some(by), (stream, sequence, hop_limit));
             }
         }
@@ -318,7 +398,9 @@ impl Network {
     fn event(&mut self, at: usize, by: Option<LinkId>, event: (StreamId, u16, u8)) {
         let (stream, sequence, hop_limit) = event;
         let it = &mut self.brokers[at];
-        let Some(route) = it.snapshot.route(stream) else { return };
+        let Some(route) = it.snapshot.route(stream) else {
+            return;
+        };
         let window = it.windows.entry(stream).or_default();
         if window.insert(self.now, sequence) != Verdict::New && self.use_windows {
             return;
@@ -326,10 +408,25 @@ impl Network {
         if route.shards != 0 {
             *it.delivered.entry((stream, sequence)).or_default() += 1;
         }
-        let Some(hop_limit) = hop_limit.checked_sub(1) else { return };
-        let hops: Vec<_> = route.hops.iter().copied().filter(|hop| Some(*hop) != by).collect();
+        let Some(hop_limit) = hop_limit.checked_sub(1) else {
+            return;
+        };
+        let hops: Vec<_> = route
+            .hops
+            .iter()
+            .copied()
+            .filter(|hop| Some(*hop) != by)
+            .collect();
         for hop in hops {
-            self.send(at, hop, Packet::Event { stream, sequence, hop_limit });
+            self.send(
+                at,
+                hop,
+                Packet::Event {
+                    stream,
+                    sequence,
+                    hop_limit,
+                },
+            );
         }
     }
 }

@@ -33,6 +33,8 @@ pub(crate) struct Publishers {
 /// What was published.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Published {
+    /// Packets of each publisher, from begin to pause.
+    pub(crate) packets: Vec<u64>,
     /// Packets of each publisher within the window.
     pub(crate) in_window: Vec<u64>,
     /// The furthest a frame left behind its time: how late the generator itself was.
@@ -174,6 +176,7 @@ impl Studio {
                 frame,
             });
         }
+        self.published.packets = vec![0; self.sources.len()];
         self.published.in_window = vec![0; self.sources.len()];
         self.load = Some(load);
     }
@@ -194,6 +197,7 @@ impl Studio {
             source.frame += 1;
             let burst = source.packetizer.frame(frame, now);
             let left = self.station.publish(source.peer, burst.packets());
+            self.published.packets[number] += left;
             if self.window.holds(now) {
                 self.published.in_window[number] += left;
                 self.published.behind_max = self.published.behind_max.max(now - at);

@@ -76,14 +76,22 @@ impl Crowd {
     ///
     /// # Errors
     /// What ended a thread earlier.
-    pub(super) fn finish(self, published: &Published) -> Result<Heard, Error> {
+    pub(super) fn finish(self, published: &Published, plan: &Plan) -> Result<Heard, Error> {
         let mut heard = Heard::new(published.behind_max);
         for listener in self.passive {
             heard.overflow += count(&listener.tally.overflow);
-            heard.read += count(&listener.tally.events);
             let tally = Arc::clone(&listener.tally);
-            listener.finish()?;
+            if let Harvest::Counts(counts) = listener.finish()? {
+                heard.counted += counts.into_iter().map(u64::from).sum::<u64>();
+            }
             heard.deaths += count(&tally.deaths);
+        }
+        for (meeting, packets) in plan.meetings.iter().zip(&published.packets) {
+            let passive: usize = (0..meeting.users.len())
+                .map(|at| meeting.passive_at(at))
+                .sum();
+            heard.due += packets * meeting.users.iter().sum::<usize>() as u64;
+            heard.due_to_passive += packets * passive as u64;
         }
         let Harvest::Receptions(receptions) = self.probes.finish()? else {
             return Err(Error::Join(
@@ -96,7 +104,7 @@ impl Crowd {
                 .get(meeting)
                 .copied()
                 .unwrap_or_default();
-            heard.add((meeting, probe), (reception, expected));
+            heard.add(probe, (reception, expected));
         }
         Ok(heard)
     }

@@ -21,8 +21,6 @@ pub(crate) struct Usage {
 /// What one measured receiver, or several of like place, got.
 #[derive(Clone)]
 pub(crate) struct Seen {
-    /// The meeting, from 0.
-    pub(crate) meeting: usize,
     /// Broker and place.
     pub(crate) probe: Probe,
     /// Packets that were published within the window.
@@ -34,7 +32,9 @@ pub(crate) struct Seen {
 /// What the participants heard.
 pub(crate) struct Heard {
     pub(super) seen: Vec<Seen>,
-    pub(super) read: u64,
+    pub(super) counted: u64,
+    pub(super) due: u64,
+    pub(super) due_to_passive: u64,
     pub(super) overflow: u64,
     pub(super) deaths: u64,
     behind_max: Duration,
@@ -54,8 +54,12 @@ pub(crate) struct Outcome {
     pub(crate) behind_max: Duration,
     /// Packets that sockets of passive participants had no room for.
     pub(crate) overflow: u64,
-    /// Packets that passive participants read.
-    pub(crate) read: u64,
+    /// Events that passive participants read, from the first to the last.
+    pub(crate) counted: u64,
+    /// Events that passive participants should have got.
+    pub(crate) due_to_passive: u64,
+    /// Events that all participants should have got, from the first to the last.
+    pub(crate) due: u64,
     /// Links of passive participants that died.
     pub(crate) deaths: u64,
     traffic: Snapshot,
@@ -75,20 +79,17 @@ impl Heard {
     pub(super) fn new(behind_max: Duration) -> Self {
         Self {
             seen: Vec::new(),
-            read: 0,
+            counted: 0,
+            due: 0,
+            due_to_passive: 0,
             overflow: 0,
             deaths: 0,
             behind_max,
         }
     }
 
-    pub(super) fn add(
-        &mut self,
-        (meeting, probe): (usize, Probe),
-        (reception, expected): (Reception, u64),
-    ) {
+    pub(super) fn add(&mut self, probe: Probe, (reception, expected): (Reception, u64)) {
         self.seen.push(Seen {
-            meeting,
             probe,
             expected,
             reception,
@@ -105,7 +106,9 @@ impl Outcome {
             generator_cpu: spent.generator_cpu,
             behind_max: heard.behind_max,
             overflow: heard.overflow,
-            read: heard.read,
+            counted: heard.counted,
+            due: heard.due,
+            due_to_passive: heard.due_to_passive,
             deaths: heard.deaths,
             traffic,
         }
@@ -135,6 +138,11 @@ impl Outcome {
     /// Events all brokers sent to local subscribers within the window.
     pub(crate) fn delivered(&self) -> f64 {
         self.counted("sangam_delivered_packets_total")
+    }
+
+    /// Events all brokers sent to local subscribers from the first to the last.
+    pub(crate) fn delivered_in_all(&self) -> f64 {
+        self.traffic.sum("sangam_delivered_packets_total")
     }
 
     /// Events all brokers sent within the window, to subscribers and to each other.

@@ -1,0 +1,190 @@
+//! Real processes of the program under test, and the little HTTP that the tests speak.
+#![allow(dead_code, reason = "each test file uses its own part")]
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
+
+use serde_json::Value;
+
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The program with these arguments, and none of this process' `SANGAM_*` variables.
+pub(crate) fn sangam(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_sangam"));
+    for (name, _) in std::env::vars_os() {
+        if name.to_string_lossy().starts_with("SANGAM_") {
+            command.env_remove(name);
+        }
+    }
+    command.args(args).stdin(Stdio::null());
+    command
+}
+
+/// Runs the program to its end.
+pub(crate) fn run(args: &[&str]) -> Output {
+    sangam(args).output().unwrap()
+}
+
+/// What a finished program wrote, as text.
+pub(crate) fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// A program that is killed at the end of its test.
+pub(crate) struct Running {
+    pub(crate) child: Child,
+    lines: Option<BufReader<std::process::ChildStdout>>,
+}
+
+impl Running {
+    pub(crate) fn start(mut command: Command) -> Self {
+        let mut child = command
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let lines = child.stdout.take().map(BufReader::new);
+        Self { child, lines }
+    }
+
+    /// The next line of standard output as JSON.
+    pub(crate) fn json_line(&mut self) -> Value {
+        let mut line = String::new();
+        let lines = self.lines.as_mut().unwrap();
+        lines.read_line(&mut line).unwrap();
+        serde_json::from_str(&line).unwrap_or_else(|_| panic!("{line:?}: {}", self.complaint()))
+    }
+
+    /// Sends a signal by name.
+    pub(crate) fn signal(&self, name: &str) {
+        let id = self.child.id().to_string();
+        let sent = Command::new("kill").args(["-s", name, &id]).status();
+        assert!(sent.unwrap().success());
+    }
+
+    /// Waits for the end: exit code and the rest of standard output.
+    pub(crate) fn end(mut self) -> (i32, String) {
+        let mut rest = String::new();
+        if let Some(mut lines) = self.lines.take() {
+            lines.read_to_string(&mut rest).unwrap();
+        }
+        let code = self.child.wait().unwrap().code();
+        (code.unwrap_or(-1), rest)
+    }
+
+    fn complaint(&mut self) -> String {
+        let _ = self.child.kill();
+        let mut text = String::new();
+        if let Some(mut stderr) = self.child.stderr.take() {
+            let _ = stderr.read_to_string(&mut text);
+        }
+        text
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A broker on ports that the kernel chose.
+pub(crate) struct Broker {
+    pub(crate) process: Running,
+    pub(crate) udp: SocketAddr,
+    pub(crate) tcp: SocketAddr,
+    pub(crate) http: SocketAddr,
+}
+
+impl Broker {
+    pub(crate) fn start(more: &[&str]) -> Self {
+        let mut args = "serve --dev --json --log error --listen 127.0.0.1:0 --http 127.0.0.1:0"
+            .split(' ')
+            .collect::<Vec<_>>();
+        args.extend(more);
+        let mut process = Running::start(sangam(&args));
+        let ready = process.json_line();
+        let address = |value: &Value| value.as_str().unwrap().parse().unwrap();
+        Self {
+            udp: address(&ready["udp"][0]),
+            tcp: address(&ready["tcp"][0]),
+            http: address(&ready["http"]),
+            process,
+        }
+    }
+
+    /// A broker that dials `neighbour`.
+    pub(crate) fn linked(neighbour: &Self) -> Self {
+        Self::start(&["--link", &neighbour.udp.to_string()])
+    }
+
+    pub(crate) fn get(&self, path: &str) -> (u16, String) {
+        self.request("GET", path, &[], "")
+    }
+
+    /// A request and its answer: status and body.
+    pub(crate) fn request(
+        &self,
+        method: &str,
+        path: &str,
+        headers: &[&str],
+        body: &str,
+    ) -> (u16, String) {
+        let mut stream = TcpStream::connect(self.http).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        let mut head = format!("{method} {path} HTTP/1.1\r\nConnection: close\r\n");
+        if !headers.iter().any(|header| header.starts_with("Host:")) {
+            head += &format!("Host: {}\r\n", self.http);
+        }
+        for header in headers {
+            head += &format!("{header}\r\n");
+        }
+        head += &format!("Content-Length: {}\r\n\r\n{body}", body.len());
+        stream.write_all(head.as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        let status = answer.split(' ').nth(1).unwrap().parse().unwrap();
+        let body = answer.split_once("\r\n\r\n").unwrap().1.to_owned();
+        (status, body)
+    }
+}
+
+/// A short clip with picture and sound.
+pub(crate) fn clip(folder: &Path) -> PathBuf {
+    let path = folder.join("clip.mkv");
+    let made = Command::new("ffmpeg")
+        .args("-y -nostdin -loglevel error -f lavfi -i testsrc2=size=320x180:rate=25".split(' '))
+        .args("-f lavfi -i sine=frequency=440:sample_rate=48000 -t 3".split(' '))
+        .args("-c:v libx264 -preset ultrafast -tune zerolatency -g 25".split(' '))
+        .args("-pix_fmt yuv420p -c:a libopus".split(' '))
+        .arg(&path)
+        .status();
+    assert!(made.unwrap().success(), "FFmpeg makes no clip");
+    path
+}
+
+/// The codecs of a file's streams, and its length in seconds.
+pub(crate) fn probe(path: &Path) -> (Vec<String>, f64) {
+    let output = Command::new("ffprobe")
+        .args("-v error -show_streams -show_format -of json -i".split(' '))
+        .arg(path)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let codecs = found["streams"].as_array().unwrap().iter();
+    let mut codecs: Vec<_> = codecs
+        .map(|stream| stream["codec_name"].as_str().unwrap().to_owned())
+        .collect();
+    codecs.sort();
+    let seconds = found["format"]["duration"]
+        .as_str()
+        .unwrap()
+        .parse()
+        .unwrap();
+    (codecs, seconds)
+}

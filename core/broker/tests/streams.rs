@@ -1,0 +1,376 @@
+//! One broker's streams, message by message.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use std::time::Duration;
+
+use sangam_broker::{
+    Change, FilterIndex, InterestInput, InterestOutput, InterestTable, LOST_GRACE, LinkId,
+    ORPHAN_GRACE, Owner, Parent, Publication, StreamChange, StreamError, StreamInput, StreamOutput,
+    StreamTable,
+};
+use sangam_model::limits::{STREAMS_PER_BROKER, STREAMS_PER_CLIENT};
+use sangam_model::{BrokerId, Class, Filter, Incarnation, MediaInfo, StreamId, Time, Topic};
+use sangam_wire::Message;
+
+const US: BrokerId = BrokerId(1);
+const UP: LinkId = LinkId(0);
+const DOWN: LinkId = LinkId(1);
+const OTHER: LinkId = LinkId(2);
+const OWNER: Owner = Owner { shard: 3, peer: 77 };
+/// A stream of the broker behind `UP`.
+const REMOTE: StreamId = StreamId::new(BrokerId(10), Incarnation(0), 5);
+
+struct Broker {
+    now: Time,
+    interest: InterestTable,
+    streams: StreamTable,
+    shards: FilterIndex<u16>,
+}
+
+/// A broker with three links; broker 10 is behind `UP` and `OTHER`, broker 11 behind `DOWN` and
+/// wants everything under `a`.
+fn broker() -> Broker {
+    let mut broker = Broker {
+        now: Time::from_millis(1),
+        interest: InterestTable::new(US, Incarnation(0)),
+        streams: StreamTable::new(US, Incarnation(0)),
+        shards: FilterIndex::new(1_000),
+    };
+    for link in [UP, DOWN, OTHER] {
+        broker
+            .interest
+            .handle(broker.now, InterestInput::LinkUp(link));
+        broker.streams.handle(broker.now, StreamInput::LinkUp(link));
+    }
+    broker.wants(UP, 10, &[]);
+    broker.wants(OTHER, 10, &[]);
+    broker.wants(DOWN, 11, &["a/#"]);
+    broker
+}
+
+impl Broker {
+    fn wants(&mut self, link: LinkId, origin: u32, texts: &[&str]) {
+        let message = Message::Interest {
+            origin: BrokerId(origin),
+            incarnation: Incarnation(0),
+            version: self.now.as_micros() as u32,
+            hops: 1,
+            part: 0,
+            parts: 1,
+            filters: texts
+                .iter()
+                .map(|text| Filter::new(text).unwrap())
+                .collect(),
+        };
+        self.interest
+            .handle(self.now, InterestInput::Message(link, &message));
+        self.settle();
+    }
+
+    fn hears(&mut self, link: LinkId, message: &Message) -> Vec<StreamOutput> {
+        self.streams
+            .handle(self.now, StreamInput::Message(link, message));
+        self.settle()
+    }
+
+    fn publishes(&mut self, topic: &str) -> Result<StreamId, StreamError> {
+        self.streams.publish(Publication {
+            owner: OWNER,
+            source: None,
+            topic: Topic::new(topic).unwrap(),
+            media: MediaInfo::data(),
+        })
+    }
+
+    fn later(&mut self, time: Duration) -> Vec<StreamOutput> {
+        self.now += time;
+        self.streams.handle(self.now, StreamInput::Tick);
+        self.settle()
+    }
+
+    fn link_down(&mut self, link: LinkId) -> Vec<StreamOutput> {
+        self.interest
+            .handle(self.now, InterestInput::LinkDown(link));
+        self.streams.handle(self.now, StreamInput::LinkDown(link));
+        self.settle()
+    }
+
+    fn settle(&mut self) -> Vec<StreamOutput> {
+        while let Some(output) = self.interest.poll() {
+            if let InterestOutput::Changed(change) = output {
+                self.streams
+                    .handle(self.now, StreamInput::Interest(&change));
+            }
+        }
+        self.streams.route(&mut self.interest, &self.shards);
+        core::iter::from_fn(|| self.streams.poll()).collect()
+    }
+
+    fn parent(&self) -> Parent {
+        self.streams.get(REMOTE).unwrap().parent
+    }
+
+    fn hops(&self, stream: StreamId) -> Vec<u16> {
+        let snapshot = self.streams.snapshot(1);
+        snapshot
+            .route(stream)
+            .unwrap()
+            .hops
+            .iter()
+            .map(|link| link.0)
+            .collect()
+    }
+}
+
+fn announce(stream: StreamId) -> Message {
+    let topic = Topic::new("a/b").unwrap();
+    Message::Announce {
+        stream,
+        topic,
+        media: MediaInfo::data(),
+    }
+}
+
+fn sends(link: LinkId, message: Message) -> StreamOutput {
+    StreamOutput::Send { link, message }
+}
+
+fn removed(outputs: &[StreamOutput]) -> bool {
+    let removed = |o: &_| matches!(o, StreamOutput::Changed(StreamChange::Removed { .. }));
+    outputs.iter().any(removed)
+}
+
+#[test]
+fn a_published_stream_is_announced_only_where_it_is_wanted() {
+    let mut broker = broker();
+    let heard = broker.publishes("a/b").unwrap();
+    let unheard = broker.publishes("b").unwrap();
+    let outputs = broker.settle();
+    assert!(outputs.contains(&sends(DOWN, announce(heard))));
+    assert_eq!(outputs.len(), 3, "two additions and one announcement");
+    assert_eq!(
+        (broker.hops(heard), broker.hops(unheard)),
+        (vec![1], vec![])
+    );
+    assert!(broker.streams.take_dirty());
+    assert!(!broker.streams.take_dirty());
+}
+
+#[test]
+fn who_stops_wanting_a_stream_is_told_that_it_ends() {
+    let mut broker = broker();
+    let stream = broker.publishes("a/b").unwrap();
+    broker.settle();
+    broker.now += Duration::from_millis(1);
+    let none = Message::Interest {
+        origin: BrokerId(11),
+        incarnation: Incarnation(0),
+        version: u32::MAX / 4,
+        hops: 1,
+        part: 0,
+        parts: 1,
+        filters: vec![],
+    };
+    broker
+        .interest
+        .handle(broker.now, InterestInput::Message(DOWN, &none));
+    assert_eq!(broker.settle(), [sends(DOWN, Message::Retire { stream })]);
+    assert!(broker.hops(stream).is_empty());
+}
+
+#[test]
+fn an_ended_stream_is_retired_everywhere_and_its_number_not_used_again() {
+    let mut broker = broker();
+    let first = broker.publishes("a/b").unwrap();
+    broker.settle();
+    assert_eq!(broker.streams.unpublish(OWNER, first), Ok(()));
+    let outputs = broker.settle();
+    assert!(removed(&outputs) && outputs.contains(&sends(DOWN, Message::Retire { stream: first })));
+    let second = broker.publishes("a/b").unwrap();
+    assert_ne!(first, second);
+    assert_eq!(
+        broker.streams.get(second).unwrap().index,
+        0,
+        "but its place is"
+    );
+}
+
+#[test]
+fn only_the_publisher_ends_its_stream_and_it_goes_with_the_publisher() {
+    let mut broker = broker();
+    let stream = broker.publishes("a/b").unwrap();
+    let thief = Owner { shard: 3, peer: 78 };
+    assert_eq!(
+        broker.streams.unpublish(thief, stream),
+        Err(StreamError::NotOwner)
+    );
+    broker.streams.remove_owner(thief);
+    assert!(broker.streams.get(stream).is_some());
+    broker.streams.remove_owner(OWNER);
+    assert!(broker.streams.is_empty());
+    assert_eq!(
+        broker.streams.unpublish(OWNER, stream),
+        Err(StreamError::NotOwner)
+    );
+}
+
+#[test]
+fn a_remote_stream_is_passed_on_and_names_its_parent() {
+    let mut broker = broker();
+    let outputs = broker.hears(UP, &announce(REMOTE));
+    assert!(outputs.contains(&sends(DOWN, announce(REMOTE))));
+    assert_eq!(broker.parent(), Parent::Link(UP));
+    let snapshot = broker.streams.snapshot(1);
+    let route = snapshot.route(REMOTE).unwrap();
+    assert_eq!(
+        (route.class, route.hops.len(), route.shards),
+        (Class::Data, 1, 0)
+    );
+}
+
+#[test]
+fn a_second_neighbour_takes_over_when_the_first_retires_or_dies() {
+    let mut broker = broker();
+    broker.hears(UP, &announce(REMOTE));
+    broker.hears(OTHER, &announce(REMOTE));
+    assert_eq!(broker.parent(), Parent::Link(UP));
+    let outputs = broker.hears(UP, &Message::Retire { stream: REMOTE });
+    assert_eq!((outputs, broker.parent()), (vec![], Parent::Link(OTHER)));
+    broker.hears(UP, &announce(REMOTE));
+    let outputs = broker.link_down(OTHER);
+    assert_eq!((outputs, broker.parent()), (vec![], Parent::Link(UP)));
+    let outputs = broker.hears(UP, &Message::Retire { stream: REMOTE });
+    assert!(
+        removed(&outputs) && outputs.contains(&sends(DOWN, Message::Retire { stream: REMOTE }))
+    );
+}
+
+#[test]
+fn a_stream_waits_for_its_neighbour_to_return() {
+    let mut broker = broker();
+    broker.hears(UP, &announce(REMOTE));
+    assert_eq!(broker.link_down(UP), []);
+    assert_eq!(broker.later(ORPHAN_GRACE - Duration::from_millis(1)), []);
+    broker.streams.handle(broker.now, StreamInput::LinkUp(UP));
+    assert_eq!(broker.hears(UP, &announce(REMOTE)), []);
+    assert_eq!(broker.later(ORPHAN_GRACE), []);
+    broker.link_down(UP);
+    assert_eq!(broker.streams.deadline(), Some(broker.now + ORPHAN_GRACE));
+    let outputs = broker.later(ORPHAN_GRACE);
+    assert!(
+        removed(&outputs) && outputs.contains(&sends(DOWN, Message::Retire { stream: REMOTE }))
+    );
+}
+
+#[test]
+fn a_neighbour_cannot_take_a_local_stream_over() {
+    let mut broker = broker();
+    let stream = broker.publishes("a/b").unwrap();
+    broker.settle();
+    broker.hears(UP, &announce(stream));
+    broker.hears(UP, &Message::Retire { stream });
+    let known = broker.streams.get(stream).unwrap();
+    assert_eq!(
+        known.parent,
+        Parent::Local {
+            source: None,
+            shard: OWNER.shard
+        }
+    );
+    assert_eq!(broker.streams.refused(), 1);
+}
+
+#[test]
+fn a_stream_of_an_unknown_broker_is_not_passed_on_and_ends_in_time() {
+    let mut broker = broker();
+    let stream = StreamId::new(BrokerId(99), Incarnation(0), 1);
+    let outputs = broker.hears(UP, &announce(stream));
+    assert_eq!(outputs.len(), 1, "an addition");
+    assert!(removed(&broker.later(LOST_GRACE)));
+}
+
+#[test]
+fn a_stream_of_an_earlier_life_ends_with_the_later_one() {
+    let mut broker = broker();
+    broker.hears(UP, &announce(REMOTE));
+    let later = Message::Interest {
+        origin: BrokerId(10),
+        incarnation: Incarnation(1),
+        version: 1,
+        hops: 1,
+        part: 0,
+        parts: 1,
+        filters: vec![],
+    };
+    broker
+        .interest
+        .handle(broker.now, InterestInput::Message(UP, &later));
+    assert!(removed(&broker.settle()));
+}
+
+#[test]
+fn shards_that_want_a_stream_are_in_its_route() {
+    let mut broker = broker();
+    let stream = broker.publishes("a/b").unwrap();
+    let filter = Filter::new("+/b").unwrap();
+    for shard in [0, 5] {
+        broker.shards.insert(&filter, shard);
+        let change = Change::Filter(filter.clone());
+        broker
+            .streams
+            .handle(broker.now, StreamInput::Interest(&change));
+    }
+    broker.settle();
+    let snapshot = broker.streams.snapshot(1);
+    assert_eq!(snapshot.route(stream).unwrap().shards, 0b10_0001);
+}
+
+#[test]
+fn a_client_and_the_broker_have_their_limits() {
+    let mut broker = broker();
+    for _ in 0..STREAMS_PER_CLIENT {
+        broker.publishes("a/b").unwrap();
+    }
+    assert_eq!(broker.publishes("a/b"), Err(StreamError::Limit));
+    for local in 0..STREAMS_PER_BROKER as u32 {
+        let stream = StreamId::new(BrokerId(10), Incarnation(0), local);
+        broker
+            .streams
+            .handle(broker.now, StreamInput::Message(UP, &announce(stream)));
+    }
+    assert_eq!(broker.streams.len(), STREAMS_PER_BROKER);
+    assert_eq!(broker.streams.refused(), STREAMS_PER_CLIENT as u64);
+    broker.streams.remove_owner(OWNER);
+    broker.settle();
+    broker.hears(
+        UP,
+        &announce(StreamId::new(BrokerId(10), Incarnation(0), 1 << 20)),
+    );
+    assert_eq!(broker.streams.refused(), STREAMS_PER_CLIENT as u64);
+}
+
+#[test]
+fn many_announcements_leave_at_a_pace_and_events_follow_only_them() {
+    let mut broker = broker();
+    let streams: Vec<_> = (0..1_000)
+        .map(|i| StreamId::new(BrokerId(10), Incarnation(0), i))
+        .collect();
+    for stream in &streams {
+        broker
+            .streams
+            .handle(broker.now, StreamInput::Message(UP, &announce(*stream)));
+    }
+    let is_send = |o: &&StreamOutput| matches!(o, StreamOutput::Send { .. });
+    assert_eq!(broker.settle().iter().filter(is_send).count(), 512);
+    let told = streams
+        .iter()
+        .filter(|stream| !broker.hops(**stream).is_empty())
+        .count();
+    assert_eq!(told, 512);
+    assert_eq!(
+        broker.streams.deadline(),
+        Some(broker.now + Duration::from_millis(1))
+    );
+    assert_eq!(broker.later(Duration::from_millis(10)).len(), 10);
+}

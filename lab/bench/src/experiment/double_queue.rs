@@ -1,0 +1,190 @@
+//! `double-queue`: neighbours in their own queue or not (Uyar & Fox, Tables 1 to 3).
+
+use std::time::Duration;
+
+use super::{Reports, columns, one_meeting, receivers, row_span, scaled};
+use crate::args::{Options, Receivers};
+use crate::error::Error;
+use crate::load::Media;
+use crate::paper;
+use crate::process::Queuing;
+use crate::progress::Progress;
+use crate::report::{Bound, Report, Row};
+use crate::scenario::{self, Outcome, Place, Plan, Seen};
+
+/// Queuing and users at the two brokers, as in the paper's three tables.
+const TABLES: [(Queuing, [usize; 2]); 3] = [
+    (Queuing::Single, [400, 6]),
+    (Queuing::Double, [400, 6]),
+    (Queuing::Double, [200, 200]),
+];
+
+/// Users whose load tells how many one broker could carry.
+const CALIBRATION_USERS: usize = 1_000;
+const CALIBRATION_SPAN: Duration = Duration::from_secs(4);
+/// How far the first broker is loaded.
+const LOADED: f64 = 0.8;
+/// Users at the second broker while the first is loaded.
+const FEW: usize = 6;
+
+const MEDIAN_MS: f64 = 1.0;
+const P99_MS_MAX: f64 = 3.0;
+
+struct Case {
+    queuing: Queuing,
+    users: [usize; 2],
+    receivers: Receivers,
+    /// The first broker is at 80 % of its capacity.
+    loaded: bool,
+}
+
+/// Measures the paper's cases, then both kinds of queuing with a loaded first broker.
+pub(super) fn run(options: &Options) -> Result<Reports, Error> {
+    let mut progress = Progress::new(TABLES.len() + 3);
+    let title = "One video meeting on two brokers, the first one loaded";
+    let mut report = Report::new("double-queue", title);
+    for (queuing, users) in TABLES {
+        progress.at(&format!("{} queue, {users:?} users", queuing.name()));
+        let users = users.map(|users| scaled(users, options));
+        let case = Case {
+            queuing,
+            users,
+            receivers: receivers(options),
+            loaded: false,
+        };
+        measure(&mut report, &case, row_span(options))?;
+        progress.step();
+    }
+    progress.at("how much one broker carries");
+    let many = (capacity()? * LOADED) as usize;
+    progress.step();
+    for queuing in [Queuing::Single, Queuing::Double] {
+        progress.at(&format!("{} queue, first broker loaded", queuing.name()));
+        let case = Case {
+            queuing,
+            users: [many, FEW],
+            receivers: Receivers::Sink,
+            loaded: true,
+        };
+        let outcome = measure(&mut report, &case, row_span(options))?;
+        hold(
+            &mut report,
+            queuing,
+            outcome.among(|probe| probe.broker == 1),
+        );
+        progress.step();
+    }
+    report.paper = paper::rows(paper::DOUBLE_QUEUE);
+    report.notes = notes();
+    Ok(vec![("double-queue".to_owned(), report)])
+}
+
+fn plan(case: &Case, span: Duration) -> Plan {
+    Plan {
+        media: Media::Video,
+        brokers: 2,
+        // The paper's broker has one routing thread.
+        shards: 1,
+        queuing: case.queuing,
+        meetings: one_meeting(case.users.to_vec()),
+        receivers: case.receivers,
+        span,
+    }
+}
+
+fn measure(report: &mut Report, case: &Case, span: Duration) -> Result<Outcome, Error> {
+    let outcome = scenario::run(&plan(case, span))?;
+    for broker in 0..2 {
+        let mut row = Row::default()
+            .with("queuing", case.queuing.name())
+            .with("users_first", case.users[0])
+            .with("users_second", case.users[1])
+            .with("broker", broker + 1)
+            .with("loaded", case.loaded);
+        for (column, place) in [
+            ("latency_first_ms", Place::First),
+            ("latency_last_ms", Place::Last),
+        ] {
+            if let Some(seen) = outcome.at(broker, place) {
+                row.set(column, seen.reception.mean_ms());
+            }
+        }
+        if let Some(all) = outcome.among(|probe| probe.broker == broker) {
+            columns::quality(&mut row, &all);
+        }
+        if broker == 0 {
+            columns::cost(&mut row, &outcome);
+        }
+        report.ours.push(row);
+    }
+    Ok(outcome)
+}
+
+/// Participants at which the busiest thread of one broker would have no time left.
+fn capacity() -> Result<f64, Error> {
+    let users = [CALIBRATION_USERS, 2];
+    let case = Case {
+        queuing: Queuing::Double,
+        users,
+        receivers: Receivers::Sink,
+        loaded: false,
+    };
+    let outcome = scenario::run(&plan(&case, CALIBRATION_SPAN))?;
+    let busiest = outcome
+        .usage
+        .first()
+        .and_then(|usage| usage.cpu.threads.values().max());
+    let share = busiest.map_or(f64::NAN, |cpu| {
+        cpu.as_secs_f64() / outcome.took.as_secs_f64()
+    });
+    if share > 0.0 {
+        Ok(CALIBRATION_USERS as f64 / share)
+    } else {
+        Err(Error::Broker(
+            "the broker's CPU time could not be read".to_owned(),
+        ))
+    }
+}
+
+fn hold(report: &mut Report, queuing: Queuing, second: Option<Seen>) {
+    let percentile = |percent| {
+        second
+            .as_ref()
+            .map_or(f64::NAN, |seen| seen.reception.percentile_ms(percent))
+    };
+    let name = |what| {
+        format!(
+            "{} queue, first broker loaded: second's {what}",
+            queuing.name()
+        )
+    };
+    match queuing {
+        Queuing::Double => {
+            let (median, p99) = (percentile(50.0), percentile(99.0));
+            report
+                .verdict
+                .check(name("median in ms"), median, Bound::AtMost(MEDIAN_MS));
+            report
+                .verdict
+                .check(name("p99 in ms"), p99, Bound::AtMost(P99_MS_MAX));
+        }
+        Queuing::Single => {
+            let median = percentile(50.0);
+            report
+                .verdict
+                .check(name("median in ms"), median, Bound::AtLeast(MEDIAN_MS));
+        }
+    }
+}
+
+fn notes() -> Vec<String> {
+    [
+        "`single` is the paper's baseline: one first-come-first-served thread that serves \
+         neighbours first within each packet.",
+        "In the loaded rows the first broker has 80 % of the participants at which its busiest \
+         thread would have no time left, by its CPU time with 1,000; they are sinks, so that \
+         reading does not take the brokers' processors.",
+    ]
+    .map(str::to_owned)
+    .to_vec()
+}
