@@ -52,6 +52,7 @@ pub(crate) fn broker(config: &Config, identity: &Identity) -> Result<BrokerConfi
         socket_buffer: config.listen.socket_buffer,
         clients_max: config.limits.clients,
         publisher_packets_per_s: config.limits.publisher_packets_per_s,
+        hellos_per_s: fallback.hellos_per_s,
         keepalive_ms: config.broker.keepalive_ms,
         datagram_max: config.listen.datagram_max,
     })

@@ -1,13 +1,14 @@
-//! The wish to end: ctrl-c, SIGTERM, or a time that has passed.
+//! The wish to end: ctrl-c, SIGTERM, or whatever else sets it.
 
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::Poll;
 use std::thread;
 
 use tokio::runtime::Builder;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+/// 128 + SIGINT, as shells count it.
+const INTERRUPTED: i32 = 130;
 
 /// Set once somebody wants the command to end.
 #[derive(Clone, Debug, Default)]
@@ -17,22 +18,23 @@ impl Stop {
     /// A flag that ctrl-c and SIGTERM set. A second signal ends the process at once.
     ///
     /// # Errors
-    /// The system gives no thread or no signal handler.
+    /// The system gives no thread or signal handler.
     pub(crate) fn on_signals() -> std::io::Result<Self> {
         let stop = Self::default();
         let flag = stop.clone();
         let runtime = Builder::new_current_thread().enable_io().build()?;
-        thread::Builder::new()
-            .name("signals".to_owned())
-            .spawn(move || {
-                runtime.block_on(async {
-                    signalled().await;
-                    flag.set();
-                    signalled().await;
-                    // 128 + SIGINT, as shells count it.
-                    std::process::exit(130);
-                });
-            })?;
+        let mut signals = {
+            let _within = runtime.enter();
+            Signals::catch()?
+        };
+        let watch = async move {
+            signals.next().await;
+            flag.set();
+            signals.next().await;
+            std::process::exit(INTERRUPTED);
+        };
+        let thread = thread::Builder::new().name("signals".to_owned());
+        thread.spawn(move || runtime.block_on(watch))?;
         Ok(stop)
     }
 
@@ -47,34 +49,30 @@ impl Stop {
     }
 }
 
-/// Ready at the next SIGINT or SIGTERM; never, if the system gives no handler.
-pub(crate) async fn signalled() {
-    let (Ok(mut interrupt), Ok(mut terminate)) = (
-        signal(SignalKind::interrupt()),
-        signal(SignalKind::terminate()),
-    ) else {
-        tracing::warn!("no signal handler; the process ends without saying goodbye");
-        return std::future::pending().await;
-    };
-    std::future::poll_fn(|cx| {
-        let interrupted = interrupt.poll_recv(cx).is_ready();
-        if interrupted || terminate.poll_recv(cx).is_ready() {
-            return Poll::Ready(());
-        }
-        Poll::Pending
-    })
-    .await;
+/// SIGINT and SIGTERM, caught from the moment this is made.
+#[derive(Debug)]
+pub(crate) struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
 }
 
-/// Ready when one of the two is.
-pub(crate) async fn either(
-    mut one: impl Future<Output = ()> + Unpin,
-    mut other: impl Future<Output = ()> + Unpin,
-) {
-    std::future::poll_fn(|cx| {
-        let done =
-            Pin::new(&mut one).poll(cx).is_ready() || Pin::new(&mut other).poll(cx).is_ready();
-        if done { Poll::Ready(()) } else { Poll::Pending }
-    })
-    .await;
+impl Signals {
+    /// Within a tokio runtime.
+    ///
+    /// # Errors
+    /// The system gives no signal handler.
+    pub(crate) fn catch() -> std::io::Result<Self> {
+        Ok(Self {
+            interrupt: signal(SignalKind::interrupt())?,
+            terminate: signal(SignalKind::terminate())?,
+        })
+    }
+
+    /// Waits for the next one.
+    pub(crate) async fn next(&mut self) {
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+        }
+    }
 }

@@ -1,5 +1,7 @@
 //! What the command line answers, and with which exit code.
 
+#![allow(clippy::unwrap_used, reason = "helpers of a test fail like a test")]
+
 mod common;
 
 use std::io::Write;

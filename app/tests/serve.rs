@@ -1,5 +1,7 @@
 //! A broker process as its operator sees it.
 
+#![allow(clippy::unwrap_used, reason = "helpers of a test fail like a test")]
+
 mod common;
 
 use common::{Broker, Running, run, sangam, text};

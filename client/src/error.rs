@@ -75,7 +75,11 @@ impl fmt::Display for ClientError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Local(error) => write!(f, "the client could not start: {error}"),
-            Self::NoAnswer { target, waited, cause } => {
+            Self::NoAnswer {
+                target,
+                waited,
+                cause,
+            } => {
                 write!(f, "no broker answered at {target} within {waited:?}")?;
                 if let Some(cause) = cause {
                     write!(f, " ({cause})")?;
@@ -89,10 +93,16 @@ impl fmt::Display for ClientError {
                 write!(f, "the broker at {target} refused this client: {reason}")
             }
             Self::Publication { topic, reason } => {
-                write!(f, "the broker does not take the stream on `{topic}`: {reason}")
+                write!(
+                    f,
+                    "the broker does not take the stream on `{topic}`: {reason}"
+                )
             }
             Self::Unanswered(waited) => {
-                write!(f, "the broker did not answer the request within {waited:?}; try again")
+                write!(
+                    f,
+                    "the broker did not answer the request within {waited:?}; try again"
+                )
             }
             Self::Media(error) => error.fmt(f),
             Self::Filters => write!(
@@ -126,7 +136,10 @@ impl fmt::Display for SendError {
             Self::Full => f.write_str("events come faster than they can be sent"),
             Self::Exhausted => f.write_str("all buffers for sending are in use"),
             Self::Oversized => {
-                write!(f, "an event has at most {EVENT_LEN_MAX} bytes with its header")
+                write!(
+                    f,
+                    "an event has at most {EVENT_LEN_MAX} bytes with its header"
+                )
             }
             Self::Foreign => f.write_str("the event does not belong to this publisher's stream"),
             Self::Closed => f.write_str("the client was closed"),

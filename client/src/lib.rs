@@ -50,6 +50,7 @@ mod client;
 mod counters;
 mod driver;
 mod error;
+mod incoming;
 mod options;
 mod publisher;
 mod received;

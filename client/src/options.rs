@@ -66,8 +66,14 @@ impl Default for ClientOptions {
     fn default() -> Self {
         Self {
             queue: 1_024,
-            receive_buffers: Buffers { small: 2_048, large: 64 },
-            send_buffers: Buffers { small: 1_280, large: 64 },
+            receive_buffers: Buffers {
+                small: 2_048,
+                large: 64,
+            },
+            send_buffers: Buffers {
+                small: 1_280,
+                large: 64,
+            },
             backoff: Backoff::default(),
             datagram_max: None,
             socket_buffer: 1 << 20,

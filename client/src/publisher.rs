@@ -11,7 +11,7 @@ use sangam_wire::{Event, ExtensionBlock, Flags, HEADER_LEN, Header, rtp};
 
 use crate::SendError;
 use crate::shared::Shared;
-use crate::state::{Publication, Standing};
+use crate::state::{Link, Publication, Standing};
 
 /// Bytes that a trace adds to an event.
 const TRACE_LEN: usize = 144;
@@ -56,7 +56,10 @@ impl<'a> Outgoing<'a> {
     /// Without flags, in layer 0.
     #[must_use]
     pub fn new(payload: &'a [u8]) -> Self {
-        Self { payload, ..Self::default() }
+        Self {
+            payload,
+            ..Self::default()
+        }
     }
 }
 
@@ -166,15 +169,21 @@ impl Publisher {
         let ours = event
             .header()
             .is_ok_and(|header| header.stream == stream && header.class != Class::Feedback);
-        let event = if ours { Ok(event) } else { Err(SendError::Foreign) };
+        let event = if ours {
+            Ok(event)
+        } else {
+            Err(SendError::Foreign)
+        };
         self.shared.emit(1, iter::once(event))
     }
 
     /// The stream's id; if there is none, so many events are dropped.
     fn stream_id(&self, events: usize) -> Result<StreamId, SendError> {
         self.publication.stream().ok_or_else(|| {
-            let error = match self.shared.state().standing(&self.publication) {
+            let state = self.shared.state();
+            let error = match state.standing(&self.publication) {
                 Standing::Refused(reason) => SendError::Refused(reason),
+                _ if state.link() == Link::Closed => SendError::Closed,
                 _ => SendError::Down,
             };
             self.shared.dropped(events, error)
@@ -199,11 +208,15 @@ impl Publisher {
         let Some(first) = burst.first().filter(|_| every > 0) else {
             return false;
         };
-        let fits = HEADER_LEN + TRACE_LEN + first.payload.len()
-            <= self.shared.measures.datagram_max();
+        let fits =
+            HEADER_LEN + TRACE_LEN + first.payload.len() <= self.shared.measures.datagram_max();
         let due = self.untraced >= every && fits;
         let events = u32::try_from(burst.len()).unwrap_or(u32::MAX);
-        self.untraced = if due { events } else { self.untraced.saturating_add(events) };
+        self.untraced = if due {
+            events
+        } else {
+            self.untraced.saturating_add(events)
+        };
         due
     }
 }
@@ -219,7 +232,14 @@ impl Drop for Publisher {
 }
 
 fn header(stream: StreamId, class: Class, sequence: u16) -> Header {
-    Header { class, flags: Flags::NONE, stream, sequence, hop_limit: HOP_LIMIT, layer: 0 }
+    Header {
+        class,
+        flags: Flags::NONE,
+        stream,
+        sequence,
+        hop_limit: HOP_LIMIT,
+        layer: 0,
+    }
 }
 
 /// Writes an event, with a trace if it says so.
@@ -234,7 +254,11 @@ fn build(
     }
     let flags = event.flags.without(Flags::FRAGMENT);
     let event = Event {
-        header: Header { flags, layer: event.layer, ..header },
+        header: Header {
+            flags,
+            layer: event.layer,
+            ..header
+        },
         extensions: block.extensions(),
         payload: event.payload,
     };

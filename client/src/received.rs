@@ -70,6 +70,10 @@ impl Received {
             return Some(Self::Event(packet));
         }
         let feedback = Feedback::decode(Event::payload_of(&packet).ok()?).ok()?;
-        Some(Self::Feedback { stream: header.stream, layer: header.layer, feedback })
+        Some(Self::Feedback {
+            stream: header.stream,
+            layer: header.layer,
+            feedback,
+        })
     }
 }

@@ -64,10 +64,12 @@ impl Shared {
     pub(crate) fn tell(&self, message: Message) -> Result<(), ClientError> {
         let mut outlet = self.outlet();
         let sender = outlet.as_mut().ok_or(ClientError::Closed)?;
-        sender.send(Item::Message(message)).map_err(|error| match error {
-            DoorError::Full(_) => ClientError::Busy,
-            DoorError::Closed(_) => ClientError::Closed,
-        })
+        sender
+            .send(Item::Message(message))
+            .map_err(|error| match error {
+                DoorError::Full(_) => ClientError::Busy,
+                DoorError::Closed(_) => ClientError::Closed,
+            })
     }
 
     /// Queues events, in a row, until the first that cannot be, and wakes the other side once.
@@ -121,10 +123,12 @@ impl Shared {
     ) -> Result<(), SendError> {
         *room = room.checked_sub(1).ok_or(SendError::Full)?;
         let bytes = packet.len() as u64;
-        sender.queue(Item::Event(packet)).map_err(|error| match error {
-            DoorError::Full(_) => SendError::Full,
-            DoorError::Closed(_) => SendError::Closed,
-        })?;
+        sender
+            .queue(Item::Event(packet))
+            .map_err(|error| match error {
+                DoorError::Full(_) => SendError::Full,
+                DoorError::Closed(_) => SendError::Closed,
+            })?;
         self.counters.published.add(1);
         self.counters.published_bytes.add(bytes);
         Ok(())
@@ -160,7 +164,8 @@ impl Measures {
         }
         if let Some(clock) = session.clock_offset(now) {
             self.offset_us.store(clock.offset_us, Ordering::Relaxed);
-            self.uncertainty_us.store(micros(clock.uncertainty), Ordering::Relaxed);
+            self.uncertainty_us
+                .store(micros(clock.uncertainty), Ordering::Relaxed);
         }
     }
 

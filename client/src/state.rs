@@ -86,7 +86,11 @@ impl Publication {
     }
 
     fn request(&self, request: u32) -> Message {
-        Message::Publish { request, topic: self.topic.clone(), media: self.media.clone() }
+        Message::Publish {
+            request,
+            topic: self.topic.clone(),
+            media: self.media.clone(),
+        }
     }
 }
 
@@ -119,7 +123,11 @@ impl State {
 
     /// Registers a subscription. The message to send; `None` if it is known already.
     pub(crate) fn subscribe(&mut self, filter: &Filter) -> Result<Option<Message>, ClientError> {
-        if self.subscriptions.iter().any(|known| known.filter == *filter) {
+        if self
+            .subscriptions
+            .iter()
+            .any(|known| known.filter == *filter)
+        {
             return Ok(None);
         }
         if self.subscriptions.len() >= FILTERS_PER_CLIENT {
@@ -127,13 +135,19 @@ impl State {
         }
         let request = self.request();
         let filter = filter.clone();
-        self.subscriptions.push(Subscription { filter: filter.clone(), request });
+        self.subscriptions.push(Subscription {
+            filter: filter.clone(),
+            request,
+        });
         Ok(Some(Message::Subscribe { request, filter }))
     }
 
     /// Forgets a subscription. The message to send; `None` if it is not known.
     pub(crate) fn unsubscribe(&mut self, filter: &Filter) -> Option<Message> {
-        let index = self.subscriptions.iter().position(|known| known.filter == *filter)?;
+        let index = self
+            .subscriptions
+            .iter()
+            .position(|known| known.filter == *filter)?;
         let Subscription { filter, .. } = self.subscriptions.remove(index);
         let request = self.request();
         Some(Message::Unsubscribe { request, filter })
@@ -157,14 +171,19 @@ impl State {
             stream: AtomicU64::new(0),
         });
         let message = publication.request(request);
-        let registered = Registered { publication: publication.clone(), request, refused: None };
+        let registered = Registered {
+            publication: publication.clone(),
+            request,
+            refused: None,
+        };
         self.publications.push(registered);
         Ok((publication, message))
     }
 
     /// Forgets a publication. The message to send; `None` if the broker does not know it.
     pub(crate) fn unpublish(&mut self, publication: &Arc<Publication>) -> Option<Message> {
-        self.publications.retain(|known| !Arc::ptr_eq(&known.publication, publication));
+        self.publications
+            .retain(|known| !Arc::ptr_eq(&known.publication, publication));
         let stream = publication.stream()?;
         publication.unset();
         Some(Message::Unpublish { stream })
@@ -173,7 +192,10 @@ impl State {
     pub(crate) fn standing(&self, publication: &Arc<Publication>) -> Standing {
         let mut all = self.publications.iter();
         match all.find(|known| Arc::ptr_eq(&known.publication, publication)) {
-            Some(Registered { refused: Some(reason), .. }) => Standing::Refused(*reason),
+            Some(Registered {
+                refused: Some(reason),
+                ..
+            }) => Standing::Refused(*reason),
             _ if publication.stream().is_some() => Standing::Live,
             _ => Standing::Waiting,
         }
@@ -188,7 +210,10 @@ impl State {
             let request = self.request();
             let known = &mut self.subscriptions[index];
             known.request = request;
-            send(Message::Subscribe { request, filter: known.filter.clone() });
+            send(Message::Subscribe {
+                request,
+                filter: known.filter.clone(),
+            });
         }
         for index in 0..self.publications.len() {
             let request = self.request();
@@ -199,9 +224,11 @@ impl State {
         }
     }
 
-    /// The link is no more; `link` says how it is now.
+    /// The link is no more; `link` says how it is now. A closed one stays closed.
     pub(crate) fn down(&mut self, link: Link) {
-        self.link = link;
+        if self.link != Link::Closed {
+            self.link = link;
+        }
         for known in &self.publications {
             known.publication.unset();
         }
@@ -211,13 +238,13 @@ impl State {
     pub(crate) fn apply(&mut self, message: &Message) -> Option<Message> {
         let mut publications = self.publications.iter_mut();
         match *message {
-            Message::Published { request, stream } => match publications
-                .find(|known| known.request == request)
-            {
-                Some(known) => known.publication.set(stream),
-                // Given up while the broker answered.
-                None => return Some(Message::Unpublish { stream }),
-            },
+            Message::Published { request, stream } => {
+                match publications.find(|known| known.request == request) {
+                    Some(known) => known.publication.set(stream),
+                    // Given up while the broker answered.
+                    None => return Some(Message::Unpublish { stream }),
+                }
+            }
             Message::Refused { request, reason } => {
                 if let Some(known) = publications.find(|known| known.request == request) {
                     known.refused = Some(reason);
@@ -232,12 +259,19 @@ impl State {
     pub(crate) fn read(&self, message: Message) -> Option<Received> {
         let filter = |request| {
             let mut all = self.subscriptions.iter();
-            all.find(|known| known.request == request).map(|known| known.filter.clone())
+            all.find(|known| known.request == request)
+                .map(|known| known.filter.clone())
         };
         match message {
-            Message::Announce { stream, topic, media } => {
-                Some(Received::Announce { stream, topic, media })
-            }
+            Message::Announce {
+                stream,
+                topic,
+                media,
+            } => Some(Received::Announce {
+                stream,
+                topic,
+                media,
+            }),
             Message::Retire { stream } => Some(Received::Retired(stream)),
             Message::Accepted { request } => filter(request).map(Received::Subscribed),
             Message::Refused { request, reason } => {
@@ -255,72 +289,5 @@ impl State {
 }
 
 #[cfg(test)]
-mod tests {
-    use sangam_model::{BrokerId, Incarnation};
-
-    use super::*;
-
-    const INFO: UpInfo =
-        UpInfo { broker: None, clock_domain: 0, datagram_max: 1_472, keepalive: None };
-
-    fn stream(local: u32) -> StreamId {
-        StreamId::new(BrokerId(1), Incarnation(1), local)
-    }
-
-    fn published(state: &mut State) -> (Arc<Publication>, u32) {
-        let topic = Topic::new("a/b").unwrap();
-        let (publication, message) = state.publish(&topic, MediaInfo::data()).unwrap();
-        let Message::Publish { request, .. } = message else { panic!("{message:?}") };
-        (publication, request)
-    }
-
-    #[test]
-    fn a_reconnection_asks_again_under_new_numbers() {
-        let mut state = State::new(Link::Down);
-        let first = state.subscribe(&Filter::new("a/#").unwrap()).unwrap().unwrap();
-        let (publication, request) = published(&mut state);
-        state.apply(&Message::Published { request, stream: stream(1) });
-        assert_eq!(publication.stream(), Some(stream(1)));
-
-        let mut asked = Vec::new();
-        state.up(INFO, |message| asked.push(message));
-        assert_eq!(publication.stream(), None);
-        let [Message::Subscribe { request: again, .. }, Message::Publish { request: new, .. }] =
-            asked[..]
-        else {
-            panic!("{asked:?}");
-        };
-        assert!(!matches!(first, Message::Subscribe { request, .. } if request == again));
-        // The answer of the earlier link comes late.
-        let late = Message::Published { request, stream: stream(2) };
-        assert_eq!(state.apply(&late), Some(Message::Unpublish { stream: stream(2) }));
-        assert_eq!(publication.stream(), None);
-        state.apply(&Message::Published { request: new, stream: stream(3) });
-        assert_eq!(publication.stream(), Some(stream(3)));
-    }
-
-    #[test]
-    fn a_subscription_is_asked_for_once() {
-        let mut state = State::new(Link::Down);
-        let filter = Filter::new("a/+").unwrap();
-        assert!(state.subscribe(&filter).unwrap().is_some());
-        assert!(state.subscribe(&filter).unwrap().is_none());
-        assert!(state.unsubscribe(&filter).is_some());
-        assert!(state.unsubscribe(&filter).is_none());
-    }
-
-    #[test]
-    fn limits_are_told_before_the_broker_has_to() {
-        let mut state = State::new(Link::Up(INFO));
-        for number in 0..FILTERS_PER_CLIENT {
-            state.subscribe(&Filter::new(&format!("a/{number}")).unwrap()).unwrap();
-        }
-        let one_more = state.subscribe(&Filter::new("b").unwrap());
-        assert!(matches!(one_more, Err(ClientError::Filters)));
-        for _ in 0..STREAMS_PER_CLIENT {
-            published(&mut state);
-        }
-        let one_more = state.publish(&Topic::new("b").unwrap(), MediaInfo::data());
-        assert!(matches!(one_more, Err(ClientError::Streams)));
-    }
-}
+#[path = "state_tests.rs"]
+mod tests;

@@ -4,7 +4,7 @@ use core::fmt;
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, IoSlice, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use sangam_model::limits::EVENT_LEN_MAX;
 
@@ -90,19 +90,34 @@ enum Body {
 /// With the address in the message: in use, not of this host, not permitted.
 pub fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     let open = || {
-        let wanted = Address::from(address);
-        let fd = sys::socket(&wanted, libc::SOCK_STREAM)?;
-        sys::set_option(fd.as_fd(), (libc::SOL_SOCKET, libc::SO_REUSEADDR), 1)?;
-        sys::set_option(fd.as_fd(), (libc::SOL_SOCKET, libc::SO_REUSEPORT), 1)?;
-        if address.is_ipv6() {
-            sys::set_option(fd.as_fd(), (libc::IPPROTO_IPV6, libc::IPV6_V6ONLY), 1)?;
-        }
-        sys::bind(fd.as_fd(), &wanted)?;
+        let fd = bound(address, true)?;
         sys::listen(fd.as_fd(), BACKLOG)?;
         Ok(TcpListener::from(fd))
     };
     open()
         .map_err(|error: io::Error| io::Error::new(error.kind(), format!("TCP {address}: {error}")))
+}
+
+/// Whether nobody listens at `address` yet: [`listen`] alone would share the port with another
+/// process of the same user.
+///
+/// # Errors
+/// As [`listen`].
+pub fn is_free(address: SocketAddr) -> io::Result<()> {
+    bound(address, false).map(drop)
+}
+
+fn bound(address: SocketAddr, shared: bool) -> io::Result<OwnedFd> {
+    let wanted = Address::from(address);
+    let fd = sys::socket(&wanted, libc::SOCK_STREAM)?;
+    sys::set_option(fd.as_fd(), (libc::SOL_SOCKET, libc::SO_REUSEADDR), 1)?;
+    let shared = i32::from(shared);
+    sys::set_option(fd.as_fd(), (libc::SOL_SOCKET, libc::SO_REUSEPORT), shared)?;
+    if address.is_ipv6() {
+        sys::set_option(fd.as_fd(), (libc::IPPROTO_IPV6, libc::IPV6_V6ONLY), 1)?;
+    }
+    sys::bind(fd.as_fd(), &wanted)?;
+    Ok(fd)
 }
 
 /// The next waiting connection, non-blocking and without Nagle's delay; `None` if none waits.
@@ -170,7 +185,8 @@ impl Framed {
     /// Reads what has arrived and hands every whole unit to `unit`, in order.
     ///
     /// # Errors
-    /// [`FramedError::Oversized`], [`FramedError::Io`]; the stream is of no use afterwards.
+    /// [`FramedError::Oversized`], [`FramedError::Empty`], [`FramedError::Io`]; the stream is of no
+    /// use afterwards.
     pub fn read_units(&mut self, mut unit: impl FnMut(&[u8])) -> Result<Progress, FramedError> {
         for _ in 0..READS_MAX {
             let room = self.room();
@@ -343,6 +359,7 @@ impl fmt::Display for FramedError {
                     "a unit of {len} bytes; at most {EVENT_LEN_MAX} are allowed"
                 )
             }
+            Self::Empty => f.write_str("a unit of no bytes"),
             Self::Full => f.write_str("the peer does not read what is sent to it"),
             Self::Io(error) => write!(f, "the connection failed: {error}"),
         }

@@ -11,7 +11,7 @@ use rtrb::{Consumer, RingBuffer};
 use sangam_broker::Snapshot;
 use sangam_io::pool::{Packet, Pool};
 use sangam_io::port::Port;
-use sangam_io::tcp::listen;
+use sangam_io::tcp::{is_free, listen};
 use sangam_io::udp::{UdpOptions, UdpSocket};
 use sangam_io::wake::{Sleeper, Waker, pair};
 use sangam_link::Acceptor;
@@ -170,6 +170,8 @@ impl Site {
                 datagram_max: config.datagram_max,
                 keepalive_ms: config.keepalive_ms,
                 sessions: Arc::new(AtomicU32::new(1)),
+                clients: Arc::default(),
+                clients_max: config.clients_max,
             },
             acceptor: Acceptor::new(config.secret),
             control,
@@ -184,6 +186,9 @@ impl Site {
             Queuing::Double => self.config.shards,
             Queuing::Single => 1,
         };
+        for address in &self.tcp {
+            is_free(*address).map_err(|source| cannot_listen(*address, source))?;
+        }
         (0..shards)
             .map(|number| self.shard(number as u16, udp))
             .collect()
@@ -208,8 +213,8 @@ impl Site {
             links: link_table(self, &udp, middle.shown.clone()),
             acceptor: self.acceptor.clone(),
             accept_links: self.config.accept_links.clone(),
-            clients_max: self.config.clients_max,
             publisher_packets_per_s: self.config.publisher_packets_per_s,
+            hellos_per_s: self.config.hellos_per_s,
             counters: middle.counters.clone(),
             inline,
         })?)
@@ -322,15 +327,18 @@ impl Site {
     /// The shard's listener; the first shard settles the port number for all.
     fn tcp(&mut self, index: usize, counters: &Arc<Counters>) -> Result<TcpPort, StartError> {
         let address = self.tcp[index];
-        let failed = |source| StartError::Bind {
-            transport: "tcp",
-            address,
-            source,
-        };
-        let listener = listen(address).map_err(failed)?;
+        let listener = listen(address).map_err(|source| cannot_listen(address, source))?;
         self.tcp[index] = listener.local_addr()?;
         let (acceptor, greeting) = (self.acceptor.clone(), self.greeting.clone());
         Ok(TcpPort::new(listener, acceptor, greeting, counters.clone()))
+    }
+}
+
+fn cannot_listen(address: SocketAddr, source: std::io::Error) -> StartError {
+    StartError::Bind {
+        transport: "tcp",
+        address,
+        source,
     }
 }
 

@@ -21,7 +21,7 @@ use crate::{assembly, samples};
 /// How long a question to another thread of the broker may take.
 const ANSWER: Duration = Duration::from_secs(5);
 /// Events that may wait in each direction of an in-process door.
-const DOOR: usize = 4_096;
+pub(crate) const DOOR: usize = 4_096;
 
 /// Why a broker does not start.
 #[derive(Debug)]

@@ -121,6 +121,9 @@ pub struct BrokerConfig {
     pub clients_max: usize,
     /// Packets of one publisher each second.
     pub publisher_packets_per_s: u32,
+    /// Hellos of strangers answered each second, at about 3 us each; those with a good cookie are
+    /// not counted. A flood beyond costs no more than its reading.
+    pub hellos_per_s: u32,
     /// How often clients must be heard, in milliseconds.
     pub keepalive_ms: u16,
     /// Largest UDP payload sent to anybody, in bytes; the path's own limit applies as well.
@@ -152,6 +155,7 @@ impl Default for BrokerConfig {
             socket_buffer: 4 << 20,
             clients_max: limits::CLIENTS_PER_BROKER,
             publisher_packets_per_s: limits::PUBLISHER_PACKETS_PER_S,
+            hellos_per_s: 20_000,
             keepalive_ms: 5_000,
             datagram_max: 1_472,
         }

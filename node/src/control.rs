@@ -3,6 +3,7 @@
 //! It sleeps until told something, does all that follows, and builds at most one snapshot for a
 //! whole batch of changes.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender};
 use std::time::Duration;
@@ -46,6 +47,8 @@ pub(crate) struct Control {
     streams: StreamTable,
     /// Which shards hold which filters.
     filters: FilterIndex<u16>,
+    /// Filters past what neighbours may be asked for, served from local publishers alone.
+    unasked: HashSet<(u16, Filter)>,
     stopping: bool,
 }
 
@@ -55,6 +58,7 @@ impl Control {
             interest: InterestTable::new(parts.id, parts.incarnation),
             streams: StreamTable::new(parts.id, parts.incarnation),
             filters: FilterIndex::new(FILTERS_PER_BROKER * 64),
+            unasked: HashSet::new(),
             parts,
             stopping: false,
         }
@@ -114,13 +118,17 @@ impl Control {
                 self.filters.insert(&filter, shard);
                 if let Err(error) = self.interest.add(now, &filter) {
                     tracing::warn!(%error, %filter, "neighbours are not asked for a filter");
+                    self.unasked.insert((shard, filter.clone()));
                 }
                 self.touch(filter);
             }
             ControlEvent::FilterRemoved { shard, filter } => {
-                if self.filters.remove(&filter, shard) {
-                    // Not held: adding it failed, which was reported.
-                    let _ = self.interest.remove(now, &filter);
+                let asked = !self.unasked.remove(&(shard, filter.clone()));
+                if self.filters.remove(&filter, shard)
+                    && asked
+                    && let Err(error) = self.interest.remove(now, &filter)
+                {
+                    tracing::error!(%error, %filter, "a filter was counted wrongly");
                 }
                 self.touch(filter);
             }

@@ -2,14 +2,17 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use sangam_io::clock;
 use sangam_io::udp::path_mtu;
 use sangam_model::limits::DATAGRAM_LEN_SAFE;
 use sangam_model::{BrokerId, Incarnation};
-use sangam_wire::{Capabilities, Hello, VERSION, Welcome};
+use sangam_wire::{Capabilities, DATAGRAM_MIN, Hello, Refusal, Refuse, VERSION, Welcome};
+
+/// When a caller whom the broker cannot take now may try again.
+pub(crate) const RETRY_AFTER: Duration = Duration::from_millis(500);
 
 /// The parts of a welcome that are the same for everybody.
 #[derive(Clone, Debug)]
@@ -21,11 +24,37 @@ pub(crate) struct Greeting {
     pub(crate) datagram_max: u16,
     pub(crate) keepalive_ms: u16,
     pub(crate) sessions: Arc<AtomicU32>,
+    /// Native clients of all shards.
+    pub(crate) clients: Arc<AtomicUsize>,
+    pub(crate) clients_max: usize,
 }
 
 impl Greeting {
     pub(crate) fn keepalive(&self) -> Duration {
         Duration::from_millis(self.keepalive_ms.into())
+    }
+
+    /// Whether there is room for one more client, which has it then until [`Greeting::leave`].
+    pub(crate) fn enter(&self) -> bool {
+        let room = |clients| (clients < self.clients_max).then_some(clients + 1);
+        let entered = self
+            .clients
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, room);
+        entered.is_ok()
+    }
+
+    /// A client that entered is gone.
+    pub(crate) fn leave(&self) {
+        self.clients.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// What a client is told for which there is no room.
+    pub(crate) fn full(hello: &Hello) -> Refuse {
+        Refuse {
+            nonce: hello.nonce,
+            reason: Refusal::Full,
+            retry_after_ms: RETRY_AFTER.as_millis() as u32,
+        }
     }
 
     /// A number no other session of this broker has, until 2^32 have come.
@@ -40,7 +69,7 @@ impl Greeting {
             .datagram_max
             .min(self.datagram_max)
             .min(path)
-            .max(DATAGRAM_LEN_SAFE as u16)
+            .max(DATAGRAM_MIN)
     }
 
     /// The welcome, but for session, datagram size and control port.

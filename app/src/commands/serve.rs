@@ -4,7 +4,7 @@ use std::io::Read;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use sangam_node::{Broker, StartError};
 use serde_json::json;
@@ -17,17 +17,22 @@ use crate::cli::ServeArgs;
 use crate::config::{Config, ConfigError, Neighbour, Problem, check};
 use crate::exit::{Exit, Failure, io};
 use crate::identity::Identity;
-use crate::{assemble, http, output, stop};
+use crate::stop::Signals;
+use crate::{assemble, http, output};
+
+/// How long HTTP requests may go on once the broker is to end.
+const GRACE: Duration = Duration::from_secs(2);
 
 /// Runs a broker.
 pub(super) fn run(args: &ServeArgs, json: bool) -> Result<(), Failure> {
     let config = configuration(args)?;
     let identity = identity(&config)?;
     let broker = Broker::start(assemble::broker(&config, &identity)?).map_err(not_started)?;
-    let runtime = Builder::new_current_thread().enable_io().build();
+    let runtime = Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(io("cannot start the HTTP side"))?;
     let done = runtime.block_on(serve(args, config, broker, json));
-    // The folder stays locked until the broker is gone.
+    // Requests hold the broker, and the broker's folder stays locked until it is gone.
+    drop(runtime);
     drop(identity);
     done
 }
@@ -52,14 +57,24 @@ async fn serve(
     if args.until_stdin_closes {
         notice_closed_stdin(Arc::clone(&closed));
     }
+    // Before anybody is told to whom a signal may be sent.
+    let mut signals = Signals::catch().map_err(io("cannot wait for signals"))?;
     ready(&state, json);
-    let stop = async move {
-        let closed = std::pin::pin!(closed.notified());
-        let signalled = std::pin::pin!(stop::signalled());
-        stop::either(closed, signalled).await;
-        tracing::info!("stopping");
-    };
-    http::serve(listener, state, stop).await.map_err(io("HTTP"))
+    let stopping = Arc::new(Notify::new());
+    let stopped = Arc::clone(&stopping);
+    let served = http::serve(listener, state, async move { stopped.notified().await });
+    let mut served = std::pin::pin!(served);
+    tokio::select! {
+        ended = &mut served => return ended.map_err(io("HTTP")),
+        () = closed.notified() => {}
+        () = signals.next() => {}
+    }
+    tracing::info!("stopping");
+    stopping.notify_one();
+    match tokio::time::timeout(GRACE, served).await {
+        Ok(ended) => ended.map_err(io("HTTP")),
+        Err(_) => Ok(()),
+    }
 }
 
 async fn listen(address: SocketAddr) -> Result<TcpListener, Failure> {
@@ -137,7 +152,8 @@ fn not_started(error: StartError) -> Failure {
 fn ready(state: &http::State, as_json: bool) {
     let (id, name) = (state.broker.id(), &state.name);
     let addresses = state.broker.addresses();
-    tracing::info!(%id, name, udp = ?addresses.udp, tcp = ?addresses.tcp, http = %state.address, "ready");
+    let (udp, tcp, http) = (&addresses.udp, &addresses.tcp, state.address);
+    tracing::info!(%id, name, ?udp, ?tcp, %http, "ready");
     if as_json {
         output::json_line(&json!({
             "event": "ready", "id": id.to_string(), "name": name, "udp": addresses.udp,

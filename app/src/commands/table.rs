@@ -64,13 +64,13 @@ impl Live {
             }
             return;
         }
-        // Up over the old lines, then erase to the end of the screen (ECMA-48 CUU and ED).
-        let up = if self.drawn == 0 {
-            String::new()
-        } else {
-            format!("\x1b[{}A\x1b[J", self.drawn)
+        // Up over the old lines and erase to the end of the screen (ECMA-48 CUU and ED); without
+        // automatic wrap meanwhile (DECAWM), as a wrapped line would count twice.
+        let up = match self.drawn {
+            0 => String::new(),
+            lines => format!("\x1b[{lines}A\x1b[J"),
         };
-        output::text(&format!("{up}{text}"));
+        output::text(&format!("{up}\x1b[?7l{text}\x1b[?7h"));
         self.drawn = text.lines().count();
     }
 }

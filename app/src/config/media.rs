@@ -113,7 +113,8 @@ impl MediaSpec {
 impl FromStr for MediaSpec {
     type Err = String;
 
-    /// A codec's name (`opus`), or SDP's words: `[audio|video] PT ENCODING/CLOCK[/CHANNELS] [FMTP]`.
+    /// A codec's name (`opus`), or SDP's words:
+    /// `[audio|video] PT ENCODING/CLOCK[/CHANNELS] [FMTP]`.
     fn from_str(text: &str) -> Result<Self, String> {
         if let Some(usual) = Self::usual(text.trim()) {
             return Ok(usual);

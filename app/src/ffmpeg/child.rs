@@ -2,14 +2,16 @@
 
 use std::collections::VecDeque;
 use std::ffi::OsStr;
-use std::io::{self, BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
 use std::process::{self, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use crate::exit::{Exit, Failure};
+use crate::exit::{Exit, Failure, io};
 
 /// Lines of standard error kept for messages.
 const TAIL_LINES: usize = 8;
@@ -26,6 +28,9 @@ pub(crate) struct Child {
 impl Child {
     /// Starts a program with its input piped and its output discarded or piped by `stdout`.
     ///
+    /// It is killed with the thread that called this, even if that never gets to say so: call it
+    /// from a thread that lives as long as the child is needed.
+    ///
     /// # Errors
     /// The program is not there or cannot be started.
     pub(crate) fn start<S: AsRef<OsStr>>(
@@ -33,12 +38,16 @@ impl Child {
         args: impl IntoIterator<Item = S>,
         stdout: Stdio,
     ) -> Result<Self, Failure> {
-        let mut command = Command::new(program);
+        let found = find(program).ok_or_else(|| missing(program))?;
+        let mut command = dying_with_parent(&found);
         command
             .args(args)
             .stdin(Stdio::piped())
             .stdout(stdout)
             .stderr(Stdio::piped());
+        // Ctrl-c on a terminal goes to a whole process group: only the owner is to hear it, who
+        // then ends its children in good order.
+        command.process_group(0);
         // Children are told everything by their arguments.
         for (name, _) in std::env::vars_os() {
             if name.to_string_lossy().starts_with("SANGAM_") {
@@ -46,7 +55,8 @@ impl Child {
             }
         }
         tracing::debug!(?command, "starting");
-        let mut process = command.spawn().map_err(|error| missing(program, &error))?;
+        let failed = io(format!("cannot start {program}"));
+        let mut process = command.spawn().map_err(failed)?;
         let tail = Arc::new(Mutex::new(VecDeque::new()));
         let (alive, ended) = channel();
         if let Some(stderr) = process.stderr.take() {
@@ -88,10 +98,7 @@ impl Child {
     /// # Errors
     /// The program failed; the message holds its last words.
     pub(crate) fn wait(&mut self) -> Result<(), Failure> {
-        let status = self
-            .process
-            .wait()
-            .map_err(crate::exit::io("cannot wait for a child"))?;
+        let status = self.process.wait().map_err(io("cannot wait for a child"))?;
         self.judge(status)
     }
 
@@ -165,12 +172,33 @@ fn keep(tail: &Mutex<VecDeque<String>>, line: String) {
     }
 }
 
-fn missing(program: &str, error: &io::Error) -> Failure {
-    let failure = Failure::new(Exit::Failure, format!("cannot start {program}: {error}"));
-    if error.kind() != io::ErrorKind::NotFound {
-        return failure;
+/// Where a program is: as a path, or by PATH.
+fn find(program: &str) -> Option<PathBuf> {
+    if program.contains('/') {
+        return Path::new(program).is_file().then(|| program.into());
     }
-    failure.hint("install it: `apt-get install ffmpeg`, or see `sangam doctor`")
+    let folders = std::env::var_os("PATH")?;
+    let mut paths = std::env::split_paths(&folders).map(|folder| folder.join(program));
+    paths.find(|path| path.is_file())
+}
+
+/// A command whose process is killed by the kernel when its parent is gone: an encoder that loops
+/// over a file would go on for ever. Where util-linux is missing, only our own end ends it.
+fn dying_with_parent(program: &Path) -> Command {
+    let Some(setpriv) = find("setpriv") else {
+        return Command::new(program);
+    };
+    let mut command = Command::new(setpriv);
+    command.args(["--pdeathsig", "KILL", "--"]).arg(program);
+    command
+}
+
+fn missing(program: &str) -> Failure {
+    Failure::new(
+        Exit::Failure,
+        format!("cannot start {program}: it is not installed"),
+    )
+    .hint("install it: `apt-get install ffmpeg`, or see `sangam doctor`")
 }
 
 #[cfg(test)]

@@ -52,6 +52,11 @@ impl Problem {
         Self::new(StatusCode::CONFLICT, error)
     }
 
+    /// 503: not now.
+    pub(super) fn unavailable(error: impl Into<String>) -> Self {
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, error)
+    }
+
     /// 500: our fault.
     pub(super) fn internal(error: impl Into<String>) -> Self {
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, error)

@@ -112,7 +112,8 @@ impl Inbox {
     /// Places of the door that are free; more may be already.
     fn room(&self) -> usize {
         let waiting = self.passed.saturating_sub(self.shared.taken.get());
-        self.capacity.saturating_sub(usize::try_from(waiting).unwrap_or(usize::MAX))
+        self.capacity
+            .saturating_sub(usize::try_from(waiting).unwrap_or(usize::MAX))
     }
 
     fn put(&mut self, item: Item) -> Result<(), DoorError> {
@@ -147,3 +148,7 @@ impl Inbox {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "inbox_tests.rs"]
+mod tests;

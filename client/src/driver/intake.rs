@@ -1,15 +1,14 @@
 //! What comes from the network: frames to the dialer, events to the inbox; and what the dialer
 //! wants in return.
 
+use core::time::Duration;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use core::time::Duration;
-
 use sangam_io::door::DoorState;
 use sangam_link::{DialInput, DialOutput, Dialer, Reassembler};
-use sangam_model::limits::EVENT_LEN_MAX;
 use sangam_model::Time;
+use sangam_model::limits::EVENT_LEN_MAX;
 use sangam_wire::{Event, Flags, Frame, Header, Message, Refusal, Welcome, is_event};
 
 use super::inbox::Inbox;
@@ -183,7 +182,10 @@ impl Intake {
         }
         let counted = self.reassembler.counters();
         let lost = counted.expired + counted.evicted + counted.refused;
-        self.shared.counters.dropped_incomplete.add(lost - self.incomplete);
+        self.shared
+            .counters
+            .dropped_incomplete
+            .add(lost - self.incomplete);
         self.incomplete = lost;
     }
 
@@ -208,7 +210,9 @@ impl Intake {
         // Whoever asks for something holds the same lock: nothing is asked for twice or lost.
         let mut state = shared.state();
         self.inbox.discard_requests();
-        state.up(info, |message| self.dialer.handle(now, DialInput::Send(message)));
+        state.up(info, |message| {
+            self.dialer.handle(now, DialInput::Send(message))
+        });
         drop(state);
         tracing::info!(broker = %welcome.broker, "connected");
         self.inbox.state(DoorState::Up);

@@ -88,7 +88,11 @@ fn start(wire: Wire, datagram_max: u16, options: &ClientOptions) -> io::Result<P
         seed: options.seed,
         backoff: options.backoff,
     });
-    let inbox = Inbox::new(door, options.receive_buffers.pool(), (capacity, shared.clone()));
+    let inbox = Inbox::new(
+        door,
+        options.receive_buffers.pool(),
+        (capacity, shared.clone()),
+    );
     let worker = Worker {
         wire,
         intake: Intake::new(dialer, inbox, (shared.clone(), datagram_max)),
@@ -102,7 +106,9 @@ fn start(wire: Wire, datagram_max: u16, options: &ClientOptions) -> io::Result<P
             tracing::error!(%error, "the client's driver stopped");
         }
     };
-    let thread = thread::Builder::new().name("sangam-client".into()).spawn(run)?;
+    let thread = thread::Builder::new()
+        .name("sangam-client".into())
+        .spawn(run)?;
     Ok((receiver, Some(Driver(Some(thread))), shared))
 }
 
@@ -167,14 +173,19 @@ impl Worker {
 
     fn wait(&mut self) -> io::Result<()> {
         self.sleeper.arm();
-        let timeout = if self.intake.has_work() { Some(Duration::ZERO) } else { self.timeout() };
+        let timeout = if self.intake.has_work() {
+            Some(Duration::ZERO)
+        } else {
+            self.timeout()
+        };
         let result = self.poller.wait(&mut self.events, timeout);
         self.sleeper.disarm();
         result?;
         for event in self.events.iter().filter(|event| event.token == SOCKET) {
             self.wire.ready(event, &mut self.intake, &self.poller)?;
         }
-        self.wire.expire(clock::now(), &mut self.intake, &self.poller)
+        self.wire
+            .expire(clock::now(), &mut self.intake, &self.poller)
     }
 
     fn timeout(&self) -> Option<Duration> {
@@ -200,12 +211,7 @@ impl Wire {
         }
     }
 
-    fn perform(
-        &mut self,
-        order: Order,
-        intake: &mut Intake,
-        poller: &Poller,
-    ) -> io::Result<()> {
+    fn perform(&mut self, order: Order, intake: &mut Intake, poller: &Poller) -> io::Result<()> {
         match self {
             Self::Udp(udp) => {
                 udp.perform(order, intake);

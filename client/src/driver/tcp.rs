@@ -7,9 +7,9 @@ use std::net::SocketAddr;
 use sangam_io::clock;
 use sangam_io::poll::{Event, Interest, Poller};
 use sangam_io::pool::Packet;
-use sangam_io::tcp::{Framed, FramedError, OutLimits, Progress, connect};
-use sangam_model::limits::EVENT_LEN_MAX;
+use sangam_io::tcp::{Framed, OutLimits, Progress, connect};
 use sangam_model::Time;
+use sangam_model::limits::EVENT_LEN_MAX;
 
 use super::SOCKET;
 use super::intake::{Intake, Order};
@@ -42,8 +42,15 @@ struct Connection {
 
 impl Tcp {
     pub(super) fn new(address: SocketAddr, queue: usize) -> Self {
-        let limits = OutLimits { units: queue + FRAME_UNITS, bytes: BYTES_MAX };
-        Self { address, limits, connection: None }
+        let limits = OutLimits {
+            units: queue + FRAME_UNITS,
+            bytes: BYTES_MAX,
+        };
+        Self {
+            address,
+            limits,
+            connection: None,
+        }
     }
 
     pub(super) fn ready(
@@ -136,7 +143,10 @@ impl Tcp {
     }
 
     pub(super) fn finish(&mut self) {
-        let Some(connection) = self.connection.as_mut().filter(|open| open.opening.is_none())
+        let Some(connection) = self
+            .connection
+            .as_mut()
+            .filter(|open| open.opening.is_none())
         else {
             return;
         };
@@ -156,7 +166,11 @@ impl Tcp {
                 let framed = Framed::new(stream, self.limits);
                 poller.add(framed.fd(), SOCKET, Interest::ReadWrite)?;
                 let opening = Some(now + PATIENCE);
-                self.connection = Some(Connection { framed, opening, writing: true });
+                self.connection = Some(Connection {
+                    framed,
+                    opening,
+                    writing: true,
+                });
             }
             Err(error) => intake.lost(now, error.to_string()),
         }
@@ -194,9 +208,6 @@ impl Connection {
         match self.framed.read_units(|unit| intake.unit(now, unit)) {
             Ok(Progress::Idle | Progress::More) => Ok(()),
             Ok(Progress::Closed) => Err("the broker closed the connection".into()),
-            Err(error @ (FramedError::Io(_) | FramedError::Oversized(_))) => {
-                Err(error.to_string())
-            }
             Err(error) => Err(error.to_string()),
         }
     }
@@ -206,7 +217,11 @@ impl Connection {
             return Ok(());
         }
         self.writing = writing;
-        let interest = if writing { Interest::ReadWrite } else { Interest::Read };
+        let interest = if writing {
+            Interest::ReadWrite
+        } else {
+            Interest::Read
+        };
         poller.modify(self.framed.fd(), SOCKET, interest)
     }
 }

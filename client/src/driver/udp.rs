@@ -103,7 +103,11 @@ impl Udp {
             Order::Connect => {}
             Order::Hello(bytes) => self.frame(&bytes, self.dialled, intake),
             Order::Frame(bytes) => self.frame(&bytes, self.control, intake),
-            Order::Welcomed { control_port, media_port, datagram_max } => {
+            Order::Welcomed {
+                control_port,
+                media_port,
+                datagram_max,
+            } => {
                 let port = |port| {
                     let mut address = self.dialled;
                     if port != 0 {
@@ -122,12 +126,16 @@ impl Udp {
         let mut report = SendReport::default();
         let (control, media) = (Address::from(self.control), Address::from(self.media));
         let address = |event: &Packet| {
-            let feedback = event.header().is_ok_and(|header| header.class == Class::Feedback);
+            let feedback = event
+                .header()
+                .is_ok_and(|header| header.class == Class::Feedback);
             if feedback { control } else { media }
         };
         let mut rest = events;
         while !rest.is_empty() {
-            let fitting = rest.iter().take_while(|event| event.len() <= self.datagram_max);
+            let fitting = rest
+                .iter()
+                .take_while(|event| event.len() <= self.datagram_max);
             let (now, later) = rest.split_at(fitting.count());
             let packets = now.iter().map(|event| (address(event), &event[..]));
             self.sender.send(&self.socket, packets, &mut report);
@@ -137,7 +145,11 @@ impl Udp {
                 rest = later;
             }
         }
-        intake.shared.counters.dropped_send.add(report.would_block + report.errors);
+        intake
+            .shared
+            .counters
+            .dropped_send
+            .add(report.would_block + report.errors);
     }
 
     /// Splits an event that is larger than a datagram. All pieces but the last have one size.
@@ -149,7 +161,10 @@ impl Udp {
         self.ends.clear();
         let mut end = 0;
         loop {
-            self.pieces.resize(self.pieces.len().max(end + EVENT_LEN_MAX + PIECE_OVERHEAD), 0);
+            self.pieces.resize(
+                self.pieces.len().max(end + EVENT_LEN_MAX + PIECE_OVERHEAD),
+                0,
+            );
             match fragments.write_next(&mut self.pieces[end..]) {
                 Some(Ok(len)) => end += len,
                 Some(Err(_)) => {
@@ -162,7 +177,9 @@ impl Udp {
         }
         let mut sent = SendReport::default();
         let starts = core::iter::once(0).chain(self.ends.iter().copied());
-        let pieces = starts.zip(&self.ends).map(|(start, &end)| (to, &self.pieces[start..end]));
+        let pieces = starts
+            .zip(&self.ends)
+            .map(|(start, &end)| (to, &self.pieces[start..end]));
         self.sender.send(&self.socket, pieces, &mut sent);
         // An event without one of its pieces is lost.
         report.errors += u64::from(sent.would_block + sent.errors > 0);
@@ -170,7 +187,8 @@ impl Udp {
 
     fn frame(&mut self, bytes: &[u8], to: SocketAddr, intake: &Intake) {
         let mut report = SendReport::default();
-        self.sender.send(&self.socket, [(Address::from(to), bytes)], &mut report);
+        self.sender
+            .send(&self.socket, [(Address::from(to), bytes)], &mut report);
         if report.unreachable + report.denied > 0 {
             let cause = format!("this machine cannot send to {to}");
             intake.shared.state().set_cause(cause);

@@ -9,7 +9,11 @@ use crate::support::{PATIENCE, TestBroker, Way, calm, event, eventually, options
 
 /// A dead broker is missed soon.
 fn nervous(incarnation: u8) -> Conduct {
-    Conduct { keepalive_ms: 20, incarnation, ..calm() }
+    Conduct {
+        keepalive_ms: 250,
+        incarnation,
+        ..calm()
+    }
 }
 
 const NETWORK: [Way; 4] = [Way::Udp, Way::Udp6, Way::Tcp, Way::Tcp6];
@@ -20,10 +24,15 @@ fn subscriptions_and_publications_are_restored() {
         let mut broker = TestBroker::start(way, nervous(1));
         let mut subscriber = broker.subscriber("a/#");
         let mut publisher = broker.client();
-        let mut stream = publisher.publish(&topic("a/b"), MediaInfo::data(), PATIENCE).unwrap();
+        let mut stream = publisher
+            .publish(&topic("a/b"), MediaInfo::data(), PATIENCE)
+            .unwrap();
         let first = stream.stream();
         stream.send(Outgoing::new(b"before")).unwrap();
-        assert_eq!(Event::decode(&event(&mut subscriber)).unwrap().payload, b"before");
+        assert_eq!(
+            Event::decode(&event(&mut subscriber)).unwrap().payload,
+            b"before"
+        );
 
         broker.stop();
         wait(&mut subscriber, |one| matches!(one, Received::Down(_)));
@@ -34,7 +43,9 @@ fn subscriptions_and_publications_are_restored() {
 
         broker.restart(nervous(2));
         wait(&mut subscriber, |one| matches!(one, Received::Up(_)));
-        wait(&mut subscriber, |one| matches!(one, Received::Subscribed(_)));
+        wait(&mut subscriber, |one| {
+            matches!(one, Received::Subscribed(_))
+        });
         // The publisher needs nobody who receives.
         eventually(|| stream.stream().is_some());
         assert_ne!(stream.stream(), first, "{way:?}");
@@ -56,10 +67,16 @@ fn a_client_may_be_there_before_its_broker() {
         let mut client = Client::connect(broker.target(), options()).unwrap();
         client.subscribe(&crate::support::filter("a")).unwrap();
         broker.restart(calm());
-        let mut stream = client.publish(&topic("a"), MediaInfo::data(), PATIENCE).unwrap();
+        let mut stream = client
+            .publish(&topic("a"), MediaInfo::data(), PATIENCE)
+            .unwrap();
         wait(&mut client, |one| matches!(one, Received::Subscribed(_)));
         stream.send(Outgoing::new(b"here")).unwrap();
-        assert_eq!(Event::decode(&event(&mut client)).unwrap().payload, b"here", "{way:?}");
+        assert_eq!(
+            Event::decode(&event(&mut client)).unwrap().payload,
+            b"here",
+            "{way:?}"
+        );
     }
 }
 
@@ -81,23 +98,39 @@ fn a_client_without_a_broker_says_what_to_check() {
 #[test]
 fn a_refused_client_hears_the_reason_and_stays_away() {
     for way in NETWORK {
-        let never = Conduct { refuse: Some((Refusal::Forbidden, 0)), ..calm() };
+        let never = Conduct {
+            refuse: Some((Refusal::Forbidden, 0)),
+            ..calm()
+        };
         let broker = TestBroker::start(way, never);
         let mut client = Client::connect(broker.target(), options()).unwrap();
         let error = client.wait_up(PATIENCE).unwrap_err();
-        let refused = matches!(error, ClientError::Refused { reason: Refusal::Forbidden, .. });
+        let refused = matches!(
+            error,
+            ClientError::Refused {
+                reason: Refusal::Forbidden,
+                ..
+            }
+        );
         assert!(refused, "{way:?}: {error:?}");
-        wait(&mut client, |one| matches!(one, Received::Down(Refusal::Forbidden)));
+        wait(&mut client, |one| {
+            matches!(one, Received::Down(Refusal::Forbidden))
+        });
     }
 }
 
 #[test]
 fn a_full_broker_is_asked_again_when_it_says_so() {
     for way in NETWORK {
-        let full = Conduct { refuse: Some((Refusal::Full, 10)), ..calm() };
+        let full = Conduct {
+            refuse: Some((Refusal::Full, 10)),
+            ..calm()
+        };
         let mut broker = TestBroker::start(way, full);
         let mut client = Client::connect(broker.target(), options()).unwrap();
-        wait(&mut client, |one| matches!(one, Received::Down(Refusal::Full)));
+        wait(&mut client, |one| {
+            matches!(one, Received::Down(Refusal::Full))
+        });
         broker.restart(calm());
         client.wait_up(PATIENCE).unwrap();
     }
@@ -107,11 +140,15 @@ fn a_full_broker_is_asked_again_when_it_says_so() {
 fn the_end_of_a_broker_in_process_is_told_once() {
     let mut broker = TestBroker::start(Way::Door, calm());
     let mut client = broker.client();
-    let mut stream = client.publish(&topic("a"), MediaInfo::data(), PATIENCE).unwrap();
+    let mut stream = client
+        .publish(&topic("a"), MediaInfo::data(), PATIENCE)
+        .unwrap();
     broker.stop();
-    wait(&mut client, |one| matches!(one, Received::Down(Refusal::Leaving)));
+    wait(&mut client, |one| {
+        matches!(one, Received::Down(Refusal::Leaving))
+    });
     assert!(client.recv(PATIENCE).is_none());
     assert!(client.is_closed());
-    assert_eq!(stream.send(Outgoing::new(b"x")), Err(SendError::Down));
+    assert_eq!(stream.send(Outgoing::new(b"x")), Err(SendError::Closed));
     assert!(matches!(client.wait_up(PATIENCE), Err(ClientError::Closed)));
 }

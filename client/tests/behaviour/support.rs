@@ -69,7 +69,11 @@ impl TestBroker {
     }
 
     fn start_at(way: Way, conduct: Conduct, (udp, tcp): (SocketAddr, SocketAddr)) -> Self {
-        let options = UdpOptions { gro: true, recv_buffer: 4 << 20, ..UdpOptions::default() };
+        let options = UdpOptions {
+            gro: true,
+            recv_buffer: 4 << 20,
+            ..UdpOptions::default()
+        };
         let (waker, sleeper) = wake::pair().expect("a descriptor");
         let sockets = Sockets {
             public: UdpSocket::bind(udp, &options).expect("a port"),
@@ -96,7 +100,15 @@ impl TestBroker {
             sent: SendBatch::new(),
         };
         let thread = std::thread::spawn(|| broker.run().expect("the test's broker runs"));
-        Self { udp, tcp, way, commands, waker, seen, thread: Some(thread) }
+        Self {
+            udp,
+            tcp,
+            way,
+            commands,
+            waker,
+            seen,
+            thread: Some(thread),
+        }
     }
 
     /// Dies without a word and comes back at the same addresses.
@@ -140,8 +152,12 @@ impl TestBroker {
     /// A client that has subscribed.
     pub(crate) fn subscriber(&self, filter: &str) -> Client {
         let mut client = self.client();
-        client.subscribe(&self::filter(filter)).expect("room for it");
-        wait(&mut client, |received| matches!(received, Received::Subscribed(_)));
+        client
+            .subscribe(&self::filter(filter))
+            .expect("room for it");
+        wait(&mut client, |received| {
+            matches!(received, Received::Subscribed(_))
+        });
         client
     }
 
@@ -166,7 +182,11 @@ impl Drop for TestBroker {
 pub(crate) fn options() -> ClientOptions {
     let first = Duration::from_millis(5);
     let most = Duration::from_millis(50);
-    ClientOptions { backoff: Backoff { first, most }, seed: 7, ..ClientOptions::default() }
+    ClientOptions {
+        backoff: Backoff { first, most },
+        seed: 7,
+        ..ClientOptions::default()
+    }
 }
 
 pub(crate) fn topic(text: &str) -> Topic {
@@ -178,7 +198,12 @@ pub(crate) fn filter(text: &str) -> Filter {
 }
 
 pub(crate) fn media(class: Class) -> MediaInfo {
-    MediaInfo { class, payload_type: 96, clock_rate: 90_000, ..MediaInfo::data() }
+    MediaInfo {
+        class,
+        payload_type: 96,
+        clock_rate: 90_000,
+        ..MediaInfo::data()
+    }
 }
 
 /// Receives until `wanted`, and returns what it was and all that came before.

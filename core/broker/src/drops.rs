@@ -33,22 +33,22 @@ macro_rules! reasons {
 
 reasons! {
     // What arrives at a socket.
-    Malformed, "malformed", "The bytes are no event or frame: truncated, oversized or out of range.";
+    Malformed, "malformed", "The bytes are no event or frame: cut short, too long or out of range.";
     Version, "version", "The first byte names a protocol version this build does not speak.";
     UnknownClass, "unknown_class", "The event is of a class that is not defined.";
     UnknownFrame, "unknown_frame", "The link frame or control message is of no known kind.";
     Oversized, "oversized", "The event is larger than any buffer; see `limits::EVENT_LEN_MAX`.";
-    SocketOverflow, "socket_overflow", "The kernel's receive buffer was full; raise net.core.rmem_max.";
+    SocketOverflow, "socket_overflow", "The kernel's receive buffer was full; raise rmem_max.";
     ReceiveError, "receive_error", "Reading from a socket failed.";
     PoolExhausted, "pool_exhausted", "No packet buffer was free; consumers hold too many.";
     // Who sends it.
     UnknownPeer, "unknown_peer", "The address belongs to no client, neighbour or leg.";
     UnknownSession, "unknown_session", "The frame belongs to an earlier session of its address.";
-    NotOwner, "not_owner", "The stream belongs to another publisher or was learnt from another link.";
+    NotOwner, "not_owner", "The stream belongs to another publisher or link.";
     WrongClass, "wrong_class", "The event's class is not the one its stream was published with.";
     CookieInvalid, "cookie_invalid", "A hello's cookie was old or forged.";
     FloodHello, "flood_hello", "More hellos arrived than the broker answers.";
-    FloodPublisher, "flood_publisher", "A publisher sent more than `limits::PUBLISHER_PACKETS_PER_S`.";
+    FloodPublisher, "flood_publisher", "A publisher exceeds `PUBLISHER_PACKETS_PER_S`.";
     FloodControl, "flood_control", "A peer sent more control messages than allowed.";
     // Where it goes.
     UnknownStream, "unknown_stream", "The stream was never announced here, or has ended.";
@@ -58,8 +58,8 @@ reasons! {
     CameHome, "came_home", "A neighbour returned an event to the broker where it was published.";
     NoSubscriber, "no_subscriber", "Nobody at this broker wants the stream any more.";
     // Fragments.
-    FragmentInvalid, "fragment_invalid", "A fragment lies outside its event or contradicts another.";
-    ReassemblyTimeout, "reassembly_timeout", "The other fragments of an event did not come in time.";
+    FragmentInvalid, "fragment_invalid", "A fragment lies outside its event or contradicts it.";
+    ReassemblyTimeout, "reassembly_timeout", "Other fragments of an event did not come in time.";
     ReassemblyFull, "reassembly_full", "Too many unfinished events of one peer; the oldest went.";
     // Rings between the threads.
     RingFullAudio, "ring_full_audio", "A shard's audio ring was full: the shard is overloaded.";
@@ -75,7 +75,7 @@ reasons! {
     AudioLate, "audio_late", "An audio event was older than `limits::AUDIO_AGE_MAX`.";
     // Sending.
     LinkDown, "link_down", "The link to the neighbour is down.";
-    SendBufferFull, "send_buffer_full", "The socket's send buffer was full; raise net.core.wmem_max.";
+    SendBufferFull, "send_buffer_full", "The socket's send buffer was full; raise wmem_max.";
     SendError, "send_error", "The kernel refused a send (unreachable, refused, not permitted).";
     MessageSize, "message_size", "The datagram was larger than the path carries.";
     PeerQueueFull, "peer_queue_full", "A subscriber does not read; its queue is full.";
@@ -86,12 +86,12 @@ reasons! {
     LegSource, "leg_source", "A packet came from another address than the leg's.";
     NotRtp, "not_rtp", "The packet is neither RTP nor RTCP, or of an unexpected payload type.";
     // Feedback.
-    FeedbackMerged, "feedback_merged", "The same was asked a moment ago; one request stands for both.";
+    FeedbackMerged, "feedback_merged", "The same was asked a moment ago; one stands for both.";
     FeedbackFull, "feedback_full", "More streams have feedback at once than the table holds.";
     FeedbackNoWay, "feedback_no_way", "The stream has no parent that could take feedback.";
     NackMissed, "nack_missed", "A lost event is not in the cache any more.";
     // Control.
-    ControlOverflow, "control_overflow", "A peer did not acknowledge its control messages; it is closed.";
+    ControlOverflow, "control_overflow", "A peer left its control messages unread; it is closed.";
     ControlUnexpected, "control_unexpected", "The control message makes no sense from this peer.";
     ControlStale, "control_stale", "Interest of an earlier life or version of a broker.";
     InterestFull, "interest_full", "The neighbours want more filters than the broker keeps.";

@@ -41,7 +41,7 @@ fn the_first_key_frame_request_passes_at_once_and_later_ones_together() {
         layer: 2,
         feedback: Feedback::KeyFrame,
     };
-    assert_eq!(drain(&mut gate), [want.clone()]);
+    assert_eq!(drain(&mut gate), std::slice::from_ref(&want));
     assert_eq!(gate.deadline(), Some(ms(300)));
     gate.expire(ms(300));
     assert_eq!(drain(&mut gate), [want]);

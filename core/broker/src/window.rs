@@ -86,13 +86,13 @@ impl DuplicateWindow {
     }
 
     fn advance(&mut self, ahead: u16) {
-        if ahead >= WINDOW {
-            self.seen = [0; WORDS];
-        } else {
-            for step in 1..=ahead {
-                let (word, bit) = place(self.highest.wrapping_add(step));
-                self.seen[word] &= !bit;
-            }
+        let mut at = self.highest.wrapping_add(1) % WINDOW;
+        let mut left = ahead.min(WINDOW);
+        while left > 0 {
+            let run = left.min(64 - at % 64);
+            self.seen[usize::from(at / 64)] &= !((u64::MAX >> (64 - run)) << (at % 64));
+            at = (at + run) % WINDOW;
+            left -= run;
         }
         self.highest = self.highest.wrapping_add(ahead);
     }
@@ -169,6 +169,23 @@ mod tests {
         let later = NOW + Duration::from_millis(1_001);
         assert_eq!(window.insert(later, 20_000), New);
         assert_eq!(window.insert(later, 20_000), Duplicate);
+    }
+
+    #[test]
+    fn after_a_jump_of_any_length_the_window_holds_just_what_came() {
+        for jump in 1..=1_500_u16 {
+            let mut window = filled(100..=1_200);
+            let highest = 1_200 + jump;
+            assert_eq!(window.insert(NOW, highest), New);
+            for sequence in highest - 1_023..highest {
+                let want = if sequence <= 1_200 { Duplicate } else { New };
+                assert_eq!(
+                    window.insert(NOW, sequence),
+                    want,
+                    "{sequence} after {jump}"
+                );
+            }
+        }
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! The index finds exactly what trying every filter would find.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
 use std::collections::BTreeSet;
 
 use proptest::prelude::*;

@@ -10,7 +10,7 @@ mod peers;
 mod publisher;
 mod station;
 
-pub(crate) use listener::{Harvest, Listener};
+pub(crate) use listener::Listener;
 pub(crate) use peer::{Purpose, Spec};
 pub(crate) use publisher::{Published, Publishers};
 pub(crate) use station::Tally;

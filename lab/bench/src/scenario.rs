@@ -47,13 +47,18 @@ pub(crate) fn run(plan: &Plan) -> Result<Outcome, Error> {
     joining::wait("publishers", plan.meetings.len(), || publishers.is_ready())?;
 
     let load = Arc::new(Load::of(plan.media));
-    let before = Snapshot::take(&brokers, &crowd, &publishers)?;
     publishers.begin(Arc::clone(&load));
     wait_for_first_packets(&crowd)?;
+    publishers.pause();
+    thread::sleep(LATE);
     crowd.settle(plan.receivers);
+    thread::sleep(LATE);
+
+    // From here on every packet is accounted for.
+    let before = Snapshot::take(&brokers, &crowd, &publishers)?;
+    publishers.begin(load);
     thread::sleep(SETTLE);
     let spent = measure(plan, &brokers, &window)?;
-
     thread::sleep(LATE + RUN_OUT);
     publishers.pause();
     thread::sleep(LATE);

@@ -1,6 +1,6 @@
 //! Feedback on its way to the origin: answered from the cache, merged, limited, passed on.
 
-use sangam_broker::{DropReason, FeedbackOutput, Gate, LinkId, Parent};
+use sangam_broker::{DropReason, FeedbackOutput, Gate, LinkId, Parent, Shedder};
 use sangam_model::Class;
 use sangam_wire::Event;
 use sangam_wire::feedback::{Feedback, Nack};
@@ -62,7 +62,7 @@ impl Lane {
             return self.counters.dropped(DropReason::PoolExhausted);
         };
         match parent {
-            Parent::Link(link) => self.outboxes.push(link, Class::Feedback, packet),
+            Parent::Link(link) => self.outboxes.push(link, packet, Shedder::default()),
             Parent::Local { shard, .. } => {
                 let Some(door) = self.shards.get_mut(usize::from(shard)) else {
                     return;
@@ -84,8 +84,7 @@ impl Lane {
         let cache = &self.cache;
         let (found, missing) = crate::feedback::split(nack, |seq| cache.get(stream, seq));
         for packet in found {
-            let class = packet.header().map_or(Class::Video, |header| header.class);
-            self.outboxes.push(link, class, packet);
+            self.outboxes.push(link, packet, Shedder::default());
             self.counters.repaired.add(1);
         }
         missing

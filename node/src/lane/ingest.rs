@@ -1,8 +1,9 @@
 //! From a datagram to its hops: checks, the duplicate window, one copy into a pooled buffer.
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
-use sangam_broker::{Admit, DropReason, LinkId, Parent, Route, Verdict};
+use sangam_broker::{Admit, DropReason, LinkId, Parent, Route, Shedder, Verdict};
 use sangam_io::pool::{Packet, PacketMut};
 use sangam_model::{Class, StreamId, Time};
 use sangam_wire::{Event, Flags, Header, WireError, is_event};
@@ -26,19 +27,22 @@ pub(super) struct StreamState {
     stream: StreamId,
     media: sangam_broker::DuplicateWindow,
     rtcp: sangam_broker::DuplicateWindow,
-    shedder: sangam_broker::Shedder,
+    /// Has seen every event without pressure: how the stream marks frames and key frames.
+    habits: Shedder,
+    /// A full ring cut a frame, and this waits for the next that decodes by itself.
+    cut: Option<Shedder>,
     bucket: Bucket,
 }
 
-/// Bounds the packets of one publisher.
+/// Bounds how often something happens each second.
 #[derive(Debug, Default)]
-struct Bucket {
+pub(super) struct Bucket {
     used: u32,
     second: u64,
 }
 
 impl Bucket {
-    fn admits(&mut self, now: Time, per_second: u32) -> bool {
+    pub(super) fn admits(&mut self, now: Time, per_second: u32) -> bool {
         let second = now.as_micros() / 1_000_000;
         if second != self.second {
             *self = Self { used: 0, second };
@@ -102,9 +106,10 @@ impl Lane {
         let Some(route) = snapshot.route(header.stream) else {
             return self.counters.dropped(DropReason::UnknownStream);
         };
-        if let Err(reason) = self.check(header, route, source) {
-            return self.counters.dropped(reason);
-        }
+        let habits = match self.check(header, route, source) {
+            Ok(habits) => habits,
+            Err(reason) => return self.counters.dropped(reason),
+        };
         // At its last hop an event still serves the clients here.
         let spent = header.hop_limit <= 1;
         Event::lower_hop_limit(&mut packet);
@@ -122,7 +127,7 @@ impl Lane {
             if spent {
                 self.counters.dropped(DropReason::HopLimit);
             } else {
-                self.outboxes.push(*hop, header.class, packet.clone());
+                self.outboxes.push(*hop, packet.clone(), habits);
             }
         }
         if header.class != Class::Rtcp {
@@ -134,16 +139,19 @@ impl Lane {
         }
     }
 
-    /// Whether this source may send this stream, and whether the event is new.
-    fn check(&mut self, header: &Header, route: &Route, source: Source) -> Result<(), DropReason> {
+    /// Whether this source may send this stream, and whether the event is new; then the habits
+    /// of the stream.
+    fn check(
+        &mut self,
+        header: &Header,
+        route: &Route,
+        source: Source,
+    ) -> Result<Shedder, DropReason> {
         may_send(route, source)?;
         let limit = self.publisher_packets_per_s;
         let now = self.now;
         let state = self.stream_state(route.index, header.stream);
-        if source != Source::Shard
-            && matches!(route.parent, Parent::Local { .. })
-            && !state.bucket.admits(now, limit)
-        {
+        if matches!(route.parent, Parent::Local { .. }) && !state.bucket.admits(now, limit) {
             return Err(DropReason::FloodPublisher);
         }
         let window = if header.class == Class::Rtcp {
@@ -152,7 +160,10 @@ impl Lane {
             &mut state.media
         };
         match window.insert(now, header.sequence) {
-            Verdict::New => Ok(()),
+            Verdict::New => {
+                state.habits.admit(header, Duration::ZERO, false);
+                Ok(state.habits)
+            }
             Verdict::Duplicate => Err(DropReason::Duplicate),
             Verdict::Old => Err(DropReason::TooOld),
         }
@@ -183,9 +194,19 @@ impl Lane {
         let Some(route) = snapshot.route(header.stream) else {
             return Admit::Drop(DropReason::UnknownStream);
         };
-        let age = std::time::Duration::ZERO;
         let state = self.stream_state(route.index, header.stream);
-        state.shedder.admit(&header, age, full)
+        if full && state.cut.is_none() {
+            state.cut = Some(state.habits);
+        }
+        let Some(shedder) = &mut state.cut else {
+            return Admit::Deliver;
+        };
+        let admit = shedder.admit(&header, Duration::ZERO, full);
+        if admit == Admit::Deliver {
+            // A frame that decodes by itself has begun: all is well again.
+            state.cut = None;
+        }
+        admit
     }
 
     pub(super) fn malformed(&mut self, error: WireError) {

@@ -4,6 +4,7 @@
 //! rest to the delivery shards (Uyar & Fox, section 3.1: double queuing).
 
 mod feedback;
+mod hello;
 mod ingest;
 mod links;
 mod neighbours;
@@ -30,7 +31,7 @@ use crate::config::Network;
 use crate::counters::Counters;
 use crate::port::native::Admission;
 use crate::shard::{Inlets, Shard};
-use ingest::StreamState;
+use ingest::{Bucket, StreamState};
 pub(crate) use links::LinkTable;
 use outbox::Outboxes;
 
@@ -73,8 +74,8 @@ pub(crate) struct Parts {
     pub(crate) links: LinkTable,
     pub(crate) acceptor: Acceptor,
     pub(crate) accept_links: Vec<Network>,
-    pub(crate) clients_max: usize,
     pub(crate) publisher_packets_per_s: u32,
+    pub(crate) hellos_per_s: u32,
     pub(crate) counters: Arc<Counters>,
     /// The shard of a single-queue broker, which the lane itself turns.
     pub(crate) inline: Option<Shard>,
@@ -99,8 +100,10 @@ pub(crate) struct Lane {
     links: LinkTable,
     acceptor: Acceptor,
     accept_links: Vec<Network>,
-    clients_max: usize,
     publisher_packets_per_s: u32,
+    hellos_per_s: u32,
+    /// Hellos of strangers that were answered.
+    strangers: Bucket,
     counters: Arc<Counters>,
     inline: Option<Shard>,
     streams: Vec<StreamState>,
@@ -158,8 +161,9 @@ impl Lane {
             links: parts.links,
             acceptor: parts.acceptor,
             accept_links: parts.accept_links,
-            clients_max: parts.clients_max,
             publisher_packets_per_s: parts.publisher_packets_per_s,
+            hellos_per_s: parts.hellos_per_s,
+            strangers: Bucket::default(),
             counters: parts.counters,
             inline: parts.inline,
             streams: Vec::new(),

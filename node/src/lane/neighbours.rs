@@ -1,23 +1,18 @@
 //! What neighbours and callers say to the lane, and what the lane answers.
 
 use std::net::SocketAddr;
-use std::time::Duration;
 
 use sangam_broker::{DropReason, LinkId};
 use sangam_io::pool::Packet;
 use sangam_io::udp::{Address, SendReport, UdpSocket};
 use sangam_link::{DialInput, DialOutput, Input, Output, ReassemblyCounters, Verdict, fragment};
 use sangam_model::{BrokerId, Incarnation};
-use sangam_wire::{Frame, Header, Hello, Refusal, Refuse, Role, Welcome};
+use sangam_wire::{Frame, Header, Hello, Refusal, Refuse, Welcome};
 
 use super::Lane;
 use super::ingest::{Source, may_send};
 use super::links::End;
 use crate::command::ControlEvent;
-use crate::port::native::Admission;
-
-/// When a caller whom the broker cannot take now may try again.
-const RETRY_AFTER: Duration = Duration::from_millis(500);
 
 /// What a link asked for, whichever end it is.
 enum Wish {
@@ -70,7 +65,7 @@ impl Lane {
             Ok(frame) => frame,
             Err(error) => {
                 if let Some(refuse) = Refuse::version(bytes) {
-                    self.answer(&Frame::Refuse(refuse), from);
+                    self.answer_stranger(&Frame::Refuse(refuse), from);
                 }
                 return self.malformed(error);
             }
@@ -91,73 +86,12 @@ impl Lane {
         self.drain_link(id);
     }
 
-    fn hello(&mut self, hello: Hello, from: SocketAddr) {
-        match self.acceptor.judge(&hello, from, self.now) {
-            Verdict::Retry(frame) => {
-                if hello.cookie.is_some() {
-                    self.counters.dropped(DropReason::CookieInvalid);
-                }
-                self.answer(&frame, from);
-            }
-            Verdict::Refuse(frame) => self.answer(&frame, from),
-            Verdict::Accept { .. } => match hello.role {
-                Role::Client => self.admit_client(hello, from),
-                Role::Broker(peer, incarnation) => {
-                    self.admit_broker(&hello, (peer, incarnation), from);
-                }
-            },
-        }
-    }
-
-    fn refuse(&mut self, hello: &Hello, reason: Refusal, from: SocketAddr) {
-        let retry_after_ms = RETRY_AFTER.as_millis() as u32;
-        self.answer(
-            &Frame::Refuse(Refuse {
-                nonce: hello.nonce,
-                reason,
-                retry_after_ms,
-            }),
-            from,
-        );
-    }
-
-    fn admit_client(&mut self, hello: Hello, from: SocketAddr) {
-        let clients: u64 = self
-            .shards
-            .iter()
-            .map(|door| door.counters.peers.get())
-            .sum();
-        if clients >= self.clients_max as u64 {
-            return self.refuse(&hello, Refusal::Full, from);
-        }
-        // The same address always meets the same shard, so that a repeated hello is recognised.
-        let shard = shard_of(from, self.shards.len());
-        let socket = self
-            .sockets
-            .iter()
-            .position(|s| s.local_addr().is_ipv6() == from.is_ipv6());
-        let admissions = socket.and_then(|socket| self.shards[shard].admissions.get(socket));
-        let nonce = hello.nonce;
-        let admission = Admission {
-            hello,
-            source: from,
-        };
-        match admissions.map(|to| to.try_send(admission)) {
-            Some(Ok(())) => self.shards[shard].waker.wake(),
-            _ => {
-                self.counters.dropped(DropReason::FloodHello);
-                let retry_after_ms = RETRY_AFTER.as_millis() as u32;
-                let refuse = Refuse {
-                    nonce,
-                    reason: Refusal::Full,
-                    retry_after_ms,
-                };
-                self.answer(&Frame::Refuse(refuse), from);
-            }
-        }
-    }
-
-    fn admit_broker(&mut self, hello: &Hello, peer: (BrokerId, Incarnation), from: SocketAddr) {
+    pub(super) fn admit_broker(
+        &mut self,
+        hello: &Hello,
+        peer: (BrokerId, Incarnation),
+        from: SocketAddr,
+    ) {
         if peer.0 == self.id {
             return self.refuse(hello, Refusal::Identity, from);
         }
@@ -170,12 +104,12 @@ impl Lane {
             return self.refuse(hello, Refusal::Forbidden, from);
         }
         if let Some(other) = self.links.with_peer(peer.0, known) {
-            let same = self
-                .links
-                .get(other)
-                .is_some_and(|link| link.peer == Some(peer));
-            if same {
+            let linked = self.links.get(other).and_then(|link| link.peer);
+            if linked == Some(peer) {
                 return self.refuse(hello, Refusal::Invalid, from);
+            }
+            if linked.is_some_and(|(_, known)| !is_later_life(peer.1, known)) {
+                return self.refuse(hello, Refusal::Identity, from);
             }
             // The neighbour has started anew, elsewhere.
             self.drop_link(other, Refusal::Leaving);
@@ -368,7 +302,7 @@ impl Lane {
         }
     }
 
-    fn answer(&mut self, frame: &Frame<'_>, to: SocketAddr) {
+    pub(super) fn answer(&mut self, frame: &Frame<'_>, to: SocketAddr) {
         let mut bytes = Vec::new();
         frame.encode(&mut bytes);
         let family = |socket: &UdpSocket| socket.local_addr().is_ipv6() == to.is_ipv6();
@@ -453,8 +387,7 @@ impl Lane {
     }
 }
 
-fn shard_of(address: SocketAddr, shards: usize) -> usize {
-    use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
-    let hash = BuildHasherDefault::<DefaultHasher>::default().hash_one(address);
-    (hash % shards as u64) as usize
+/// Lives of a broker are counted modulo 256.
+fn is_later_life(a: Incarnation, b: Incarnation) -> bool {
+    a != b && a.0.wrapping_sub(b.0) < 1 << 7
 }

@@ -1,9 +1,13 @@
 //! What waits for the neighbours: a short, bounded queue for each link, audio before the rest.
 
-use sangam_broker::{DropReason, LinkId};
+use std::collections::HashMap;
+use std::time::Duration;
+
+use sangam_broker::{Admit, DropReason, LinkId, Shedder};
 use sangam_io::pool::Packet;
 use sangam_io::udp::{Address, SendReport};
-use sangam_model::Class;
+use sangam_model::{Class, StreamId};
+use sangam_wire::Header;
 
 use super::Lane;
 
@@ -21,7 +25,9 @@ pub(super) struct Outboxes {
 struct Outbox {
     urgent: Vec<Packet>,
     bulk: Vec<Packet>,
-    refused: u64,
+    /// Streams that lost part of a frame here, and lose the rest until the next key frame.
+    cut: HashMap<StreamId, Shedder>,
+    refused: Vec<DropReason>,
 }
 
 impl Outboxes {
@@ -29,23 +35,54 @@ impl Outboxes {
         self.waiting == 0
     }
 
-    /// Queues a packet; beyond the bound it is counted and dropped, bulk first.
-    pub(super) fn push(&mut self, link: LinkId, class: Class, packet: Packet) {
+    /// Queues a packet. Beyond the bound it is counted and dropped: video by whole frames, and
+    /// before audio, as that has a queue of its own.
+    ///
+    /// `habits` has watched the stream, so it knows whether frames and key frames are marked.
+    pub(super) fn push(&mut self, link: LinkId, packet: Packet, habits: Shedder) {
+        let Ok(header) = packet.header() else { return };
         let index = usize::from(link.0);
         if index >= self.links.len() {
             self.links.resize_with(index + 1, Outbox::default);
         }
         let outbox = &mut self.links[index];
-        let queue = match class {
-            Class::Audio | Class::Rtcp | Class::Feedback => &mut outbox.urgent,
-            Class::Video | Class::Data => &mut outbox.bulk,
-        };
-        if queue.len() < OUTBOX {
-            queue.push(packet);
-            self.waiting += 1;
-        } else {
-            outbox.refused += 1;
+        if let Admit::Drop(reason) = outbox.admit(&header, habits) {
+            outbox.refused.push(reason);
+            return;
         }
+        match header.class {
+            Class::Audio | Class::Rtcp | Class::Feedback => outbox.urgent.push(packet),
+            Class::Video | Class::Data => outbox.bulk.push(packet),
+        }
+        self.waiting += 1;
+    }
+}
+
+impl Outbox {
+    fn admit(&mut self, header: &Header, habits: Shedder) -> Admit {
+        let full = match header.class {
+            Class::Audio | Class::Rtcp | Class::Feedback => self.urgent.len() >= OUTBOX,
+            Class::Video | Class::Data => self.bulk.len() >= OUTBOX,
+        };
+        if header.class != Class::Video {
+            return if full {
+                Admit::Drop(DropReason::SendBufferFull)
+            } else {
+                Admit::Deliver
+            };
+        }
+        if full {
+            self.cut.entry(header.stream).or_insert(habits);
+        }
+        let Some(shedder) = self.cut.get_mut(&header.stream) else {
+            return Admit::Deliver;
+        };
+        let admit = shedder.admit(header, Duration::ZERO, full);
+        if admit == Admit::Deliver {
+            // A frame that decodes by itself has begun: all is well again.
+            self.cut.remove(&header.stream);
+        }
+        admit
     }
 }
 
@@ -65,9 +102,9 @@ impl Lane {
                 }
             }
             self.outboxes.waiting -= waited - outbox.urgent.len() - outbox.bulk.len();
-            self.counters
-                .dropped_many(DropReason::SendBufferFull, outbox.refused);
-            outbox.refused = 0;
+            for reason in outbox.refused.drain(..) {
+                self.counters.dropped(reason);
+            }
             self.outboxes.links[index] = outbox;
         }
     }

@@ -15,6 +15,10 @@ use super::peers::Peers;
 use super::request;
 use crate::counters::Counters;
 
+/// Items taken from one door before others have their turn: as many as it holds, so that whatever
+/// is left came after the shard had asked to be woken.
+const ITEMS_PER_TURN: usize = crate::broker::DOOR;
+
 /// All in-process clients of one shard.
 pub(crate) struct DoorPort {
     arrivals: Receiver<BrokerDoor>,
@@ -79,7 +83,10 @@ impl Port for DoorPort {
             self.say(peer, Item::State(DoorState::Up), cx);
         }
         for peer in 0..self.doors.slots() {
-            while let Some(item) = self.doors.get_mut(peer).and_then(BrokerDoor::recv) {
+            for _ in 0..ITEMS_PER_TURN {
+                let Some(item) = self.doors.get_mut(peer).and_then(BrokerDoor::recv) else {
+                    break;
+                };
                 self.take(peer, item, cx);
             }
             if self.doors.get(peer).is_some_and(BrokerDoor::is_closed) {

@@ -26,6 +26,8 @@ use crate::welcome::Greeting;
 /// Datagrams of one recvmmsg call; clients send control, keep-alives and feedback here.
 const BATCH: usize = 32;
 const BATCH_BYTES: usize = 4_096;
+/// Calls before others have their turn; the poller tells when there is more.
+const BATCHES_PER_TURN: usize = 4;
 /// No datagram of ours is longer.
 const DATAGRAM_LEN_MAX: usize = 65_535;
 
@@ -104,6 +106,11 @@ impl NativePort {
             }
             // The client has started anew.
             self.remove(key, cx);
+        }
+        if !self.greeting.enter() {
+            let mut bytes = Vec::new();
+            Frame::Refuse(Greeting::full(&hello)).encode(&mut bytes);
+            return self.transmit(&bytes, Address::from(source));
         }
         let datagram_max = self.greeting.datagram_for(&hello, source);
         let config = SessionConfig {
@@ -214,6 +221,7 @@ impl NativePort {
     fn remove(&mut self, key: PeerKey, cx: &mut Context<'_>) {
         if let Some(peer) = self.peers.remove(key) {
             self.by_address.remove(&peer.address);
+            self.greeting.leave();
             self.wheel.cancel(key);
             cx.actions.push(Action::Gone { peer: key });
         }
@@ -282,7 +290,7 @@ impl Port for NativePort {
         let Some(mut batch) = self.batch.take() else {
             return;
         };
-        loop {
+        for _ in 0..BATCHES_PER_TURN {
             let got = match self.socket.recv(&mut batch) {
                 Ok(got) => got,
                 Err(error) => {

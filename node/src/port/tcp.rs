@@ -212,6 +212,9 @@ impl TcpPort {
         }
         let frame = match verdict {
             Verdict::Retry(frame) | Verdict::Refuse(frame) => frame,
+            Verdict::Accept { .. } if !self.greeting.enter() => {
+                Frame::Refuse(Greeting::full(hello))
+            }
             Verdict::Accept { .. } => {
                 let config = SessionConfig {
                     number: self.greeting.next_session(),
@@ -301,7 +304,10 @@ impl TcpPort {
     }
 
     fn remove(&mut self, key: PeerKey, cx: &mut Context<'_>) {
-        if self.peers.remove(key).is_some() {
+        if let Some(peer) = self.peers.remove(key) {
+            if peer.session.is_some() {
+                self.greeting.leave();
+            }
             self.wheel.cancel(key);
             cx.actions.push(Action::Gone { peer: key });
         }

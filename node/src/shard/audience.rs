@@ -258,6 +258,14 @@ impl Audience {
         self.owned.get(&who).map_or(&[], Vec::as_slice)
     }
 
+    /// Whether a stream is sent to this subscriber.
+    pub(crate) fn receives(&self, who: Subscriber, id: StreamId) -> bool {
+        let (Some(stream), Some(filters)) = (self.streams.get(&id), self.filters.get(&who)) else {
+            return false;
+        };
+        stream.owner != Some(who) && filters.iter().any(|filter| filter.matches(&stream.topic))
+    }
+
     /// Every receiver of a stream.
     pub(crate) fn receivers(&self, id: StreamId) -> Vec<Subscriber> {
         let Some(stream) = self.streams.get(&id) else {

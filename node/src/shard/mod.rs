@@ -3,6 +3,7 @@
 //!
 //! The loop fits in [`Shard::run`]: commands, one slice of delivery, descriptors, timers, sleep.
 
+mod allowance;
 mod announcements;
 mod audience;
 mod job;
@@ -25,6 +26,7 @@ use sangam_wire::Header;
 
 use crate::command::{ControlEvent, Entry, Outlet, ShardCommand};
 use crate::counters::Counters;
+use allowance::Allowances;
 use announcements::Announcements;
 use audience::Audience;
 pub(crate) use audience::Subscriber;
@@ -74,6 +76,7 @@ pub(crate) struct Shard {
     ports: Vec<Box<dyn Port>>,
     audience: Audience,
     announcements: Announcements,
+    allowances: Allowances,
     /// Audio and RTCP; then data and video.
     jobs: [Job; 2],
     cache: PacketCache<Packet>,
@@ -107,6 +110,7 @@ impl Shard {
             lane: parts.lane,
             audience: Audience::new(parts.ports.len()),
             announcements: Announcements::default(),
+            allowances: Allowances::default(),
             ports: parts.ports,
             jobs: [Job::default(), Job::default()],
             cache: PacketCache::new(CACHE),
@@ -292,8 +296,13 @@ impl Shard {
 
     fn deliver(&mut self, job: usize) {
         let mut current = std::mem::take(&mut self.jobs[job]);
+        let port = current.port;
         self.deliver_slice(&mut current);
+        // Back in its place first: it must follow when a receiver is removed.
         self.jobs[job] = current;
+        if !self.actions.is_empty() {
+            self.perform(port);
+        }
     }
 
     fn deliver_slice(&mut self, job: &mut Job) {
@@ -324,9 +333,6 @@ impl Shard {
             .dropped_many(DropReason::SendError, done.errors);
         if job.rest(stream, self.ports.len()).is_none() {
             job.clear();
-        }
-        if !self.actions.is_empty() {
-            self.perform(port);
         }
     }
 

@@ -62,13 +62,10 @@ impl Shard {
             } => {
                 let owner = self.owner(at(peer));
                 if self.audience.owned_by(at(peer)).len() >= limits::STREAMS_PER_CLIENT {
-                    return self.tell(
-                        at(peer),
-                        Message::Refused {
-                            request,
-                            reason: Refusal::Limit,
-                        },
-                    );
+                    return self.refuse(at(peer), request, DropReason::StreamsFull);
+                }
+                if !self.allowances.take(at(peer), clock::now()) {
+                    return self.refuse(at(peer), request, DropReason::FloodControl);
                 }
                 let wish = Wish {
                     owner,
@@ -92,6 +89,9 @@ impl Shard {
     }
 
     fn subscribe(&mut self, who: Subscriber, request: u32, filter: &Filter) {
+        if !self.allowances.take(who, clock::now()) {
+            return self.refuse(who, request, DropReason::FloodControl);
+        }
         let mut added = std::mem::take(&mut self.added);
         added.clear();
         let full = self.filters_full();
@@ -101,15 +101,7 @@ impl Shard {
             self.audience.subscribe(who, filter, &mut added)
         };
         match outcome {
-            Subscribed::Full => {
-                self.tell(
-                    who,
-                    Message::Refused {
-                        request,
-                        reason: Refusal::Limit,
-                    },
-                );
-            }
+            Subscribed::Full => self.refuse(who, request, DropReason::FiltersFull),
             Subscribed::Yes { first } => {
                 if first {
                     let filter = filter.clone();
@@ -149,6 +141,12 @@ impl Shard {
         for stream in lost {
             self.tell(who, Message::Retire { stream });
         }
+    }
+
+    fn refuse(&mut self, who: Subscriber, request: u32, limit: DropReason) {
+        self.counters.dropped(limit);
+        let reason = Refusal::Limit;
+        self.tell(who, Message::Refused { request, reason });
     }
 
     fn owner(&self, who: Subscriber) -> Owner {
@@ -199,6 +197,9 @@ impl Shard {
             return self.counters.dropped(DropReason::Malformed);
         };
         let stream = event.header.stream;
+        if !self.audience.receives(who, stream) {
+            return self.counters.dropped(DropReason::UnknownStream);
+        }
         if let Feedback::Nack(nack) = feedback {
             let Some(rest) = self.repair(who, stream, nack) else {
                 return;
@@ -241,6 +242,7 @@ impl Shard {
     fn forget(&mut self, who: Subscriber) {
         self.control.send(ControlEvent::OwnerGone(self.owner(who)));
         self.announcements.forget(who);
+        self.allowances.forget(who);
         for filter in self.audience.leave(who) {
             self.control.send(ControlEvent::FilterRemoved {
                 shard: self.number,

@@ -3,6 +3,10 @@
 
 mod delivery;
 mod hostile;
+mod lifecycle;
+mod limits;
+mod links;
+mod networks;
 
 #[path = "../support/mod.rs"]
 mod support;

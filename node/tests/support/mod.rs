@@ -1,8 +1,10 @@
 //! What the tests of a running broker have in common: brokers, clients, numbered events, patience.
 
+pub(crate) mod cable;
 pub(crate) mod raw;
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -81,6 +83,18 @@ pub(crate) fn chain(count: u32) -> Vec<Broker> {
 pub(crate) fn links_up(broker: &Broker, count: usize) {
     eventually("links are up", || {
         broker.links().iter().filter(|link| link.up).count() == count
+    });
+}
+
+/// Waits until the broker sends what is published here to so many neighbours.
+#[track_caller]
+pub(crate) fn routed(broker: &Broker, name: &str, links: usize) {
+    let wanted = topic(name);
+    eventually("the stream has its ways", || {
+        let streams = broker.streams();
+        streams
+            .iter()
+            .any(|stream| stream.topic == wanted && stream.links == links)
     });
 }
 
@@ -404,8 +418,10 @@ impl Witness {
     #[track_caller]
     pub(crate) fn between(from: &Broker, to: &Broker) -> Self {
         let (mut publisher, mut subscriber) = (udp(from), udp(to));
-        subscribe(&mut subscriber, "witness/stage");
-        let flow = Flow::open(&mut publisher, "witness/stage", &mut [&mut subscriber]);
+        static WITNESSES: AtomicU32 = AtomicU32::new(0);
+        let name = format!("witness/{}", WITNESSES.fetch_add(1, Ordering::Relaxed));
+        subscribe(&mut subscriber, &name);
+        let flow = Flow::open(&mut publisher, &name, &mut [&mut subscriber]);
         Self {
             subscriber,
             flow,
@@ -417,6 +433,10 @@ impl Witness {
     #[track_caller]
     pub(crate) fn is_unharmed(&mut self) {
         self.flow.pump(40, &mut [&mut self.subscriber]);
+    }
+
+    pub(crate) fn topic(&self) -> &str {
+        self.flow.publisher.topic().as_str()
     }
 
     pub(crate) fn stream(&self) -> StreamId {

@@ -112,16 +112,26 @@ impl Raw {
     /// Says hello to the public UDP port, twice as it must.
     #[track_caller]
     pub(crate) fn udp(public: SocketAddr) -> Self {
+        Self::udp_with(public, 1_472)
+    }
+
+    /// The same, over a path that carries datagrams of this size.
+    #[track_caller]
+    pub(crate) fn udp_with(public: SocketAddr, datagram_max: u16) -> Self {
+        let say = |cookie| {
+            let hello = Hello {
+                datagram_max,
+                ..hello(7, cookie)
+            };
+            bytes_of(&Frame::Hello(hello))
+        };
         let socket = socket_beside(public);
-        socket
-            .send_to(&bytes_of(&Frame::Hello(hello(7, None))), public)
-            .expect("sent");
+        socket.send_to(&say(None), public).expect("sent");
         let retry = datagram(&socket);
         let Ok(Frame::Retry { cookie, .. }) = Frame::decode(&retry) else {
             panic!("no retry: {retry:?}");
         };
-        let second = bytes_of(&Frame::Hello(hello(7, Some(cookie))));
-        socket.send_to(&second, public).expect("sent");
+        socket.send_to(&say(Some(cookie)), public).expect("sent");
         // It comes from another port of the broker.
         let welcome = welcome_in(&datagram(&socket));
         let mut control = public;
@@ -140,6 +150,7 @@ impl Raw {
     #[track_caller]
     pub(crate) fn tcp(address: SocketAddr) -> Self {
         let stream = TcpStream::connect(address).expect("a listener");
+        stream.set_nodelay(true).expect("a socket option");
         stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
         let mut wire = Wire::Tcp {
             stream,

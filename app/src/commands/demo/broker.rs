@@ -14,7 +14,6 @@ use crate::ffmpeg::Child;
 const PATIENCE: Duration = Duration::from_secs(5);
 const SERVE: &str = "serve --dev --json --log warn --listen 127.0.0.1:0 --http 127.0.0.1:0 \
     --until-stdin-closes --name";
-const RELAYED: &str = "sangam_relayed_packets_total{";
 
 /// A running broker process. It ends with its owner, as its input is closed then.
 #[derive(Debug)]
@@ -67,13 +66,14 @@ impl DemoBroker {
         })
     }
 
-    /// Packets it has sent to neighbours, by its own metrics.
-    pub(super) fn relayed(&self) -> Result<u64, Failure> {
+    /// The sum of a metric over the broker's threads, of those series whose labels hold `label`.
+    pub(super) fn count(&self, name: &str, label: &str) -> Result<u64, Failure> {
         let text = self
             .metrics()
             .map_err(io(format!("no metrics from {}", self.name)))?;
-        let of_each_thread = text.lines().filter_map(|line| line.strip_prefix(RELAYED));
-        let values = of_each_thread.filter_map(|rest| rest.rsplit(' ').next()?.parse::<f64>().ok());
+        let of_each_thread = text.lines().filter_map(|line| line.strip_prefix(name));
+        let wanted = of_each_thread.filter(|rest| rest.starts_with('{') && rest.contains(label));
+        let values = wanted.filter_map(|rest| rest.rsplit(' ').next()?.parse::<f64>().ok());
         Ok(values.sum::<f64>() as u64)
     }
 

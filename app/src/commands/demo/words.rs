@@ -79,9 +79,16 @@ fn way(outcome: &Outcome) -> String {
         .map(|sent| sent.topic.as_str())
         .collect();
     let published: u64 = outcome.sent.iter().map(|sent| sent.packets).sum();
+    let early = match outcome.early {
+        0 => String::new(),
+        early => format!(
+            "  {early} of the first came to demo-b before it had heard of their stream, and were \
+             dropped there.\n"
+        ),
+    };
     format!(
         "  FFmpeg sent {published} packets of {} to demo-a.\n\
-         \x20 demo-a sent {} over its link to demo-b, RTCP included.\n\
+         \x20 demo-a sent {} over its link to demo-b, RTCP included.\n{early}\
          \x20 {} media packets arrived behind demo-b in {:.0} s, {} were lost ({:.2} %).\n",
         topics.join(" and "),
         outcome.relayed,

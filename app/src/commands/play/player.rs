@@ -1,11 +1,12 @@
 //! The loop of a player: events in, statistics and packets out.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
 use sangam_client::{Client, Received};
 use sangam_io::clock;
-use sangam_model::{Class, MediaInfo, StreamId, Topic};
+use sangam_io::pool::Packet;
+use sangam_model::{Class, MediaInfo, StreamId, Time, Topic};
 use sangam_wire::feedback::Feedback;
 use sangam_wire::{Event, rtcp};
 
@@ -21,6 +22,8 @@ use crate::stop::Stop;
 /// Streams that are announced within this time of each other go into one description and one
 /// recording.
 const SETTLE: Duration = Duration::from_millis(500);
+/// Events that wait for their announcement: a key frame and some sound.
+const EARLY: usize = 128;
 /// How long the loop sleeps at most before it looks at its end.
 const NAP: Duration = Duration::from_millis(50);
 
@@ -30,6 +33,8 @@ pub(in crate::commands) struct Player {
     client: Client,
     streams: Vec<Stream>,
     by_id: HashMap<StreamId, usize>,
+    /// Events of streams that are not announced yet, and when they came.
+    early: VecDeque<(Packet, Time)>,
     setup: Setup,
     forwarder: Forwarder,
     start: Instant,
@@ -57,6 +62,7 @@ impl Player {
             client,
             streams: Vec::new(),
             by_id: HashMap::new(),
+            early: VecDeque::new(),
             setup: Setup::new(args),
             forwarder: Forwarder::default(),
             start: Instant::now(),
@@ -122,7 +128,7 @@ impl Player {
 
     fn take(&mut self, received: Received) -> Result<(), Failure> {
         match received {
-            Received::Event(packet) => self.event(&packet),
+            Received::Event(packet) => self.event(packet, clock::now()),
             Received::Announce {
                 stream,
                 topic,
@@ -176,21 +182,32 @@ impl Player {
             }),
         }
         self.unsettled = Some(Instant::now());
+        self.take_early();
     }
 
-    fn event(&mut self, packet: &[u8]) {
-        let now = clock::now();
-        let Ok(event) = Event::decode(packet) else {
+    /// An event may overtake its announcement: it waits for it, among a few others.
+    fn event(&mut self, packet: Packet, now: Time) {
+        let Ok(event) = Event::decode(&packet) else {
             return;
         };
-        // An event may overtake its announcement.
         let Some(&index) = self.by_id.get(&event.header.stream) else {
+            if self.early.len() == EARLY {
+                self.early.pop_front();
+            }
+            self.early.push_back((packet, now));
             return;
         };
         self.streams[index].meter.event(&event, now);
         let is_rtcp = event.header.class == Class::Rtcp;
         for to in self.setup.destinations(index) {
             self.forwarder.send(to, is_rtcp, event.payload);
+        }
+    }
+
+    /// Takes the events that came before their announcement.
+    fn take_early(&mut self) {
+        for (packet, at) in std::mem::take(&mut self.early) {
+            self.event(packet, at);
         }
     }
 

@@ -3,11 +3,8 @@
 //! An announcement goes down the same links as the events, before them; where it stops, the
 //! events stop. So a snapshot sends a stream only to neighbours that know it.
 
-use core::fmt;
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::net::SocketAddr;
-use std::sync::Arc;
 
 use sangam_model::limits::{STREAMS_PER_BROKER, STREAMS_PER_CLIENT};
 use sangam_model::{BrokerId, Incarnation, MediaInfo, StreamId, Time, Topic};
@@ -18,6 +15,9 @@ use crate::{Change, FilterIndex, InterestTable, LinkId, LinkSet, Parent, Snapsho
 
 mod remote;
 mod route;
+mod types;
+
+pub use types::{Owner, Publication, Stream, StreamChange, StreamError, StreamInput, StreamOutput};
 
 /// A stream whose link died waits so long for the neighbour's return.
 pub const ORPHAN_GRACE: Duration = Duration::from_secs(5);
@@ -54,118 +54,6 @@ pub struct StreamTable {
     indices: Indices,
     refused: u64,
     dirty: bool,
-}
-
-/// A publisher's place in this broker.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Owner {
-    /// The delivery shard.
-    pub shard: u16,
-    /// The peer's number in that shard.
-    pub peer: u32,
-}
-
-/// What a client of this broker wants to publish.
-#[derive(Clone, Debug)]
-pub struct Publication {
-    /// Who.
-    pub owner: Owner,
-    /// The address its events will come from, if they come as datagrams to the public port.
-    pub source: Option<SocketAddr>,
-    /// Where.
-    pub topic: Topic,
-    /// What.
-    pub media: MediaInfo,
-}
-
-/// One known stream.
-#[derive(Clone, Debug)]
-pub struct Stream {
-    /// Its place in tables of per-stream state; see [`crate::Route::index`].
-    pub index: u32,
-    /// Its topic.
-    pub topic: Topic,
-    /// What it carries.
-    pub media: Arc<MediaInfo>,
-    /// Where it comes from.
-    pub parent: Parent,
-    /// Who publishes it, if it is a client of this broker.
-    pub owner: Option<Owner>,
-    /// Links that want it.
-    pub wanted: LinkSet,
-    /// Links that were told of it.
-    pub told: LinkSet,
-    /// Neighbours that announce it, one of them the parent; none while it waits for a return.
-    pub parents: LinkSet,
-    /// Bit i: shard i wants it.
-    pub shards: u64,
-    orphan_since: Option<Time>,
-    lost_since: Option<Time>,
-    doom: Option<Time>,
-}
-
-/// What happens to a [`StreamTable`].
-#[derive(Clone, Copy, Debug)]
-pub enum StreamInput<'a> {
-    /// A link to a neighbour came up.
-    LinkUp(LinkId),
-    /// It went down.
-    LinkDown(LinkId),
-    /// A neighbour sent a message; others than announcements and retirements are ignored.
-    Message(LinkId, &'a Message),
-    /// Somebody, here or elsewhere, wants more or less than before.
-    Interest(&'a Change),
-    /// The deadline passed.
-    Tick,
-}
-
-/// What a [`StreamTable`] asks for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum StreamOutput {
-    /// Tell a neighbour.
-    Send {
-        /// By this link.
-        link: LinkId,
-        /// What to tell.
-        message: Message,
-    },
-    /// Tell the shards.
-    Changed(StreamChange),
-}
-
-/// A stream that came or went.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum StreamChange {
-    /// It is known from now on.
-    Added {
-        /// The stream.
-        stream: StreamId,
-        /// Its place in tables of per-stream state.
-        index: u32,
-        /// Its topic.
-        topic: Topic,
-        /// What it carries.
-        media: Arc<MediaInfo>,
-    },
-    /// It is gone.
-    Removed {
-        /// The stream.
-        stream: StreamId,
-        /// The place that is free again.
-        index: u32,
-    },
-}
-
-/// Why a client may not publish or end a stream.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum StreamError {
-    /// The broker knows as many streams as it may.
-    Full,
-    /// The client publishes as many as it may.
-    Limit,
-    /// The stream is unknown or another's.
-    NotOwner,
 }
 
 impl StreamTable {
@@ -376,25 +264,6 @@ impl StreamTable {
     }
 }
 
-impl Stream {
-    fn new(topic: Topic, media: MediaInfo, parent: Parent) -> Self {
-        Self {
-            index: 0,
-            topic,
-            media: Arc::new(media),
-            parent,
-            owner: None,
-            wanted: LinkSet::EMPTY,
-            told: LinkSet::EMPTY,
-            shards: 0,
-            parents: LinkSet::EMPTY,
-            orphan_since: None,
-            lost_since: None,
-            doom: None,
-        }
-    }
-}
-
 /// Dense numbers; those given back are taken first.
 #[derive(Debug, Default)]
 struct Indices {
@@ -423,15 +292,3 @@ fn forget<K: Ord>(map: &mut BTreeMap<K, BTreeSet<StreamId>>, key: &K, id: Stream
         }
     }
 }
-
-impl fmt::Display for StreamError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Full => "the broker knows 65536 streams already; publish at another broker",
-            Self::Limit => "one client publishes at most 64 streams",
-            Self::NotOwner => "the stream does not exist or was published by another client",
-        })
-    }
-}
-
-impl core::error::Error for StreamError {}

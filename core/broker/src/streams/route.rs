@@ -42,7 +42,7 @@ impl StreamTable {
         let routes = self.streams.iter().map(|(id, stream)| {
             let route = Route {
                 index: stream.index,
-                class: stream.media.class,
+                class: stream.class,
                 parent: stream.parent,
                 hops: stream.wanted.intersection(stream.told).iter().collect(),
                 shards: stream.shards,

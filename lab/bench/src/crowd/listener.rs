@@ -22,19 +22,11 @@ const PROBE_BUFFER: usize = 4 << 20;
 /// A running thread of receiving participants.
 pub(crate) struct Listener {
     commands: Sender<Command>,
-    thread: JoinHandle<Result<Harvest, Error>>,
+    thread: JoinHandle<Result<Vec<Reception>, Error>>,
     /// What it counts.
     pub(crate) tally: Arc<Tally>,
     /// Participants it was given.
     pub(crate) expected: u64,
-}
-
-/// What a thread of receivers found out.
-pub(crate) enum Harvest {
-    /// Passive ones: events of each participant.
-    Counts(Vec<u32>),
-    /// Measured ones: each one's record.
-    Receptions(Vec<Reception>),
 }
 
 enum Command {
@@ -107,11 +99,11 @@ impl Listener {
         self.tally.ready.load(Ordering::Relaxed) == self.expected
     }
 
-    /// Ends it.
+    /// Ends it and returns what measured participants recorded, in their order.
     ///
     /// # Errors
     /// What ended it earlier.
-    pub(crate) fn finish(self) -> Result<Harvest, Error> {
+    pub(crate) fn finish(self) -> Result<Vec<Reception>, Error> {
         self.tell(Command::Finish);
         self.thread
             .join()
@@ -128,7 +120,7 @@ fn run(
     mut station: Station,
     (mut ears, tally): (Ears, &Tally),
     inbox: &Receiver<Command>,
-) -> Result<Harvest, Error> {
+) -> Result<Vec<Reception>, Error> {
     if matches!(ears, Ears::Measure(..)) {
         hurry();
     }
@@ -156,8 +148,8 @@ fn run(
     }
     station.close();
     Ok(match ears {
-        Ears::Count(counts, _) => Harvest::Counts(counts),
-        Ears::Measure(receptions, ..) => Harvest::Receptions(receptions),
+        Ears::Count(..) => Vec::new(),
+        Ears::Measure(receptions, ..) => receptions,
     })
 }
 

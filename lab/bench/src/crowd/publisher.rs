@@ -157,28 +157,31 @@ impl Studio {
     /// Spreads the publishers over one interval and over the load's frames, so that meetings do
     /// not beat in step and their key frames do not meet.
     fn begin(&mut self, load: Arc<Load>) {
-        let now = clock::now();
         let count = self.station.peers.len();
-        for number in 0..count {
-            let Some(stream) = self.station.peers.get(number).and_then(|peer| peer.stream) else {
-                continue;
-            };
-            let packetizer = Packetizer::new(&load, stream);
-            let share = number as f64 / count as f64;
-            let frame = (share * load.frames.len() as f64) as u64;
-            self.due.push(Reverse((
-                now + load.interval.mul_f64(share),
-                self.sources.len(),
-            )));
-            self.sources.push(Source {
-                peer: number,
-                packetizer,
-                frame,
-            });
+        if self.sources.is_empty() {
+            self.sources = self.open(&load, count);
+        }
+        let now = clock::now();
+        for number in 0..self.sources.len() {
+            let phase = load.interval.mul_f64(number as f64 / count as f64);
+            self.due.push(Reverse((now + phase, number)));
         }
         self.published.packets = vec![0; self.sources.len()];
         self.published.in_window = vec![0; self.sources.len()];
         self.load = Some(load);
+    }
+
+    fn open(&self, load: &Load, count: usize) -> Vec<Source> {
+        let source = |number: usize| {
+            let stream = self.station.peers.get(number)?.stream?;
+            let share = number as f64 / count as f64;
+            Some(Source {
+                peer: number,
+                packetizer: Packetizer::new(load, stream),
+                frame: (share * load.frames.len() as f64) as u64,
+            })
+        };
+        (0..count).filter_map(source).collect()
     }
 
     fn send_due(&mut self) {

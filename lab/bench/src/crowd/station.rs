@@ -34,7 +34,7 @@ pub(crate) struct Tally {
     pub(crate) deaths: AtomicU64,
     /// Measured participants that have not got any event yet.
     pub(crate) silent: AtomicU64,
-    /// Datagrams read.
+    /// Events read.
     pub(crate) events: AtomicU64,
     /// Packets the sockets had no room for.
     pub(crate) overflow: AtomicU64,
@@ -42,8 +42,6 @@ pub(crate) struct Tally {
     pub(crate) messages: AtomicU64,
     /// Link frames among them; brokers answer most of them by one of their own.
     pub(crate) frames: AtomicU64,
-    /// Packets sent, frames included.
-    pub(crate) packets: AtomicU64,
 }
 
 /// How a thread's participants share sockets.
@@ -162,7 +160,10 @@ impl Station {
             for datagram in self.batch.datagrams().take(count) {
                 let peer = loopback::number(self.region, datagram.local);
                 match datagram.bytes.first().copied().and_then(is_event) {
-                    Some(true) => take(peer, datagram.bytes, now),
+                    Some(true) => {
+                        self.read += 1;
+                        take(peer, datagram.bytes, now);
+                    }
                     Some(false) => self.peers.frame(peer, datagram.bytes, now),
                     None => {}
                 }
@@ -170,7 +171,6 @@ impl Station {
                     self.overflow[number] = overflow;
                 }
             }
-            self.read += count as u64;
         }
         Ok(())
     }
@@ -191,7 +191,6 @@ impl Station {
                 self.overflow.iter().map(|count| u64::from(*count)).sum(),
             ),
             (&tally.messages, self.report.messages),
-            (&tally.packets, self.report.packets),
             (&tally.frames, self.frames),
         ] {
             counter.store(value, Ordering::Relaxed);

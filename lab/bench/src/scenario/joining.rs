@@ -11,7 +11,7 @@ use super::POLL;
 use super::outcome::Heard;
 use super::plan::{Plan, Probe};
 use crate::args::Receivers;
-use crate::crowd::{Harvest, Listener, Published, Purpose, Spec};
+use crate::crowd::{Listener, Published, Purpose, Spec};
 use crate::error::Error;
 use crate::loopback::LISTENERS_MAX;
 use crate::machine;
@@ -81,9 +81,7 @@ impl Crowd {
         for listener in self.passive {
             heard.overflow += count(&listener.tally.overflow);
             let tally = Arc::clone(&listener.tally);
-            if let Harvest::Counts(counts) = listener.finish()? {
-                heard.counted += counts.into_iter().map(u64::from).sum::<u64>();
-            }
+            listener.finish()?;
             heard.deaths += count(&tally.deaths);
         }
         for (meeting, packets) in plan.meetings.iter().zip(&published.packets) {
@@ -93,11 +91,7 @@ impl Crowd {
             heard.due += packets * meeting.users.iter().sum::<usize>() as u64;
             heard.due_to_passive += packets * passive as u64;
         }
-        let Harvest::Receptions(receptions) = self.probes.finish()? else {
-            return Err(Error::Join(
-                "measured receivers measured nothing".to_owned(),
-            ));
-        };
+        let receptions = self.probes.finish()?;
         for ((meeting, probe), reception) in self.seats.into_iter().zip(receptions) {
             let expected = published
                 .in_window

@@ -32,7 +32,6 @@ pub(crate) struct Seen {
 /// What the participants heard.
 pub(crate) struct Heard {
     pub(super) seen: Vec<Seen>,
-    pub(super) counted: u64,
     pub(super) due: u64,
     pub(super) due_to_passive: u64,
     pub(super) overflow: u64,
@@ -79,7 +78,6 @@ impl Heard {
     pub(super) fn new(behind_max: Duration) -> Self {
         Self {
             seen: Vec::new(),
-            counted: 0,
             due: 0,
             due_to_passive: 0,
             overflow: 0,
@@ -106,7 +104,7 @@ impl Outcome {
             generator_cpu: spent.generator_cpu,
             behind_max: heard.behind_max,
             overflow: heard.overflow,
-            counted: heard.counted,
+            counted: traffic.counted,
             due: heard.due,
             due_to_passive: heard.due_to_passive,
             deaths: heard.deaths,
@@ -162,15 +160,12 @@ impl Outcome {
 
     /// Events dropped within the window, by reason, all brokers together; zeros left out.
     pub(crate) fn drops(&self) -> BTreeMap<String, f64> {
-        let mut drops = BTreeMap::new();
-        for usage in &self.usage {
-            for (reason, count) in usage.metrics.by_label("sangam_dropped_total", "reason") {
-                if count > 0.0 {
-                    *drops.entry(reason).or_default() += count;
-                }
-            }
-        }
-        drops
+        drops(self.usage.iter().map(|usage| &usage.metrics))
+    }
+
+    /// The same from the first event to the last.
+    pub(crate) fn drops_in_all(&self) -> BTreeMap<String, f64> {
+        drops(self.traffic.brokers.iter())
     }
 
     /// Messages the kernel sent beyond those that brokers and generator account for, in percent
@@ -185,24 +180,24 @@ impl Outcome {
         (kernel - events - ours) * 100.0 / kernel.max(1.0)
     }
 
-    /// Packets that arrived at some socket, read or dropped there, beyond those that brokers and
-    /// generator sent, in percent.
-    pub(crate) fn unarrived_percent(&self) -> f64 {
-        let traffic = &self.traffic;
-        let events = traffic.sum("sangam_delivered_packets_total")
-            + traffic.sum("sangam_relayed_packets_total");
-        let sent = events + (traffic.packets + traffic.frames) as f64;
-        let kernel = &traffic.kernel;
-        let arrived = (kernel.read + kernel.receive_full + kernel.no_port) as f64;
-        (sent - arrived) * 100.0 / sent.max(1.0)
-    }
-
     fn counted(&self, name: &str) -> f64 {
         self.usage
             .iter()
             .map(|usage| usage.metrics.sum(name, ""))
             .sum()
     }
+}
+
+fn drops<'a>(brokers: impl Iterator<Item = &'a Metrics>) -> BTreeMap<String, f64> {
+    let mut drops = BTreeMap::new();
+    for (reason, count) in
+        brokers.flat_map(|metrics| metrics.by_label("sangam_dropped_total", "reason"))
+    {
+        if count > 0.0 {
+            *drops.entry(reason).or_default() += count;
+        }
+    }
+    drops
 }
 
 impl Seen {

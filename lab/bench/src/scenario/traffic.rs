@@ -15,8 +15,8 @@ pub(super) struct Snapshot {
     pub(super) messages: u64,
     /// Link frames among them.
     pub(super) frames: u64,
-    /// Packets the generator sent.
-    pub(super) packets: u64,
+    /// Events that passive participants read.
+    pub(super) counted: u64,
     /// The kernel's.
     pub(super) kernel: UdpCounters,
 }
@@ -41,12 +41,14 @@ impl Snapshot {
                 .map(|listener| &*listener.tally)
                 .chain([&*publishers.tally])
         };
+        let passive = crowd.passive.iter().map(|listener| &listener.tally.events);
+        let counted = passive.map(|events| events.load(Ordering::Relaxed)).sum();
         let sum = |pick: fn(&Tally) -> u64| tallies().map(pick).sum();
         Ok(Self {
             brokers,
             messages: sum(|tally| tally.messages.load(Ordering::Relaxed)),
             frames: sum(|tally| tally.frames.load(Ordering::Relaxed)),
-            packets: sum(|tally| tally.packets.load(Ordering::Relaxed)),
+            counted,
             kernel: UdpCounters::now(),
         })
     }
@@ -58,7 +60,7 @@ impl Snapshot {
             brokers: brokers.map(|(now, before)| now.since(before)).collect(),
             messages: self.messages - before.messages,
             frames: self.frames - before.frames,
-            packets: self.packets - before.packets,
+            counted: self.counted - before.counted,
             kernel: self.kernel.since(&before.kernel),
         }
     }

@@ -16,6 +16,8 @@ use crate::feedback;
 
 /// A source that is silent for so long may be replaced by another.
 const SOURCE_SILENCE: Duration = Duration::from_secs(2);
+/// Calls before others have their turn; the poller tells when there is more.
+const BATCHES_PER_TURN: usize = 16;
 /// One event in so many carries a trace.
 const TRACE_EVERY: u16 = 16;
 
@@ -24,7 +26,10 @@ impl LegPort {
         let Some(mut batch) = self.batch.take() else {
             return;
         };
-        while let Some(leg) = self.legs.get(peer) {
+        for _ in 0..BATCHES_PER_TURN {
+            let Some(leg) = self.legs.get(peer) else {
+                break;
+            };
             let socket = if rtcp {
                 leg.sockets.rtcp.as_ref()
             } else {
