@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use sangam_broker::{DropReason, LinkId};
 use sangam_io::pool::Packet;
 use sangam_io::udp::{Address, SendReport, UdpSocket};
-use sangam_link::{DialInput, DialOutput, Input, Output, ReassemblyCounters, Verdict, fragment};
+use sangam_link::{DialInput, DialOutput, Input, Output, ReassemblyCounters, fragment};
 use sangam_model::{BrokerId, Incarnation};
 use sangam_wire::{Frame, Header, Hello, Refusal, Refuse, Welcome};
 

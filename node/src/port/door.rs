@@ -1,14 +1,16 @@
 //! Clients in this process: each behind a door of two rings.
 
+use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
+use std::time::Duration;
 
-use sangam_broker::DropReason;
+use sangam_broker::{Admit, DropReason, Shedder};
 use sangam_io::door::{BrokerDoor, DoorState, Item};
 use sangam_io::pool::Packet;
 use sangam_io::port::{Action, Context, Delivery, PeerKey, Port};
-use sangam_model::{Class, Time};
+use sangam_model::{Class, StreamId, Time};
 use sangam_wire::{Message, Refusal};
 
 use super::peers::Peers;
@@ -19,11 +21,20 @@ use crate::counters::Counters;
 /// is left came after the shard had asked to be woken.
 const ITEMS_PER_TURN: usize = crate::broker::DOOR;
 
+/// Places of a door's ring that video leaves free, and that all events do.
+const VIDEO_RESERVE: usize = 1_024;
+const EVENT_RESERVE: usize = 256;
+
 /// All in-process clients of one shard.
 pub(crate) struct DoorPort {
     arrivals: Receiver<BrokerDoor>,
     counters: Arc<Counters>,
-    doors: Peers<BrokerDoor>,
+    doors: Peers<Door>,
+}
+
+struct Door {
+    end: BrokerDoor,
+    shedders: HashMap<StreamId, Shedder>,
 }
 
 impl DoorPort {
@@ -58,11 +69,28 @@ impl DoorPort {
         let Some(door) = self.doors.get_mut(peer) else {
             return;
         };
-        if door.send(item).is_err() {
+        if door.end.send(item).is_err() {
             self.counters.dropped(DropReason::ControlOverflow);
             self.doors.remove(peer);
             cx.actions.push(Action::Gone { peer });
         }
+    }
+}
+
+impl Door {
+    /// Queues one packet, or sheds it: the last places are left to what matters more.
+    fn push(&mut self, packet: &Packet) -> bool {
+        let Ok(header) = packet.header() else {
+            return false;
+        };
+        let room = self.end.room();
+        let full = match header.class {
+            Class::Video => room <= VIDEO_RESERVE,
+            _ => room <= EVENT_RESERVE,
+        };
+        let shedder = self.shedders.entry(header.stream).or_default();
+        let admitted = shedder.admit(&header, Duration::ZERO, full) == Admit::Deliver;
+        admitted && self.end.queue(Item::Event(packet.clone())).is_ok()
     }
 }
 
@@ -79,17 +107,25 @@ impl Port for DoorPort {
 
     fn woken(&mut self, cx: &mut Context<'_>) {
         while let Ok(door) = self.arrivals.try_recv() {
-            let peer = self.doors.insert(door);
+            let shedders = HashMap::new();
+            let peer = self.doors.insert(Door {
+                end: door,
+                shedders,
+            });
             self.say(peer, Item::State(DoorState::Up), cx);
         }
         for peer in 0..self.doors.slots() {
             for _ in 0..ITEMS_PER_TURN {
-                let Some(item) = self.doors.get_mut(peer).and_then(BrokerDoor::recv) else {
+                let Some(item) = self.doors.get_mut(peer).and_then(|door| door.end.recv()) else {
                     break;
                 };
                 self.take(peer, item, cx);
             }
-            if self.doors.get(peer).is_some_and(BrokerDoor::is_closed) {
+            if self
+                .doors
+                .get(peer)
+                .is_some_and(|door| door.end.is_closed())
+            {
                 self.doors.remove(peer);
                 cx.actions.push(Action::Gone { peer });
             }
@@ -106,39 +142,47 @@ impl Port for DoorPort {
                 continue;
             };
             for packet in burst {
-                match door.queue(Item::Event(packet.clone())) {
-                    Ok(()) => {
-                        done.packets += 1;
-                        done.messages += 1;
-                        done.bytes += packet.len() as u64;
-                    }
-                    Err(_) => done.peer_full += 1,
+                if door.push(packet) {
+                    done.packets += 1;
+                    done.bytes += packet.len() as u64;
+                } else {
+                    done.peer_full += 1;
                 }
             }
-            door.wake();
+            done.messages += 1;
+            door.end.wake();
         }
         done
     }
 
     fn tell(&mut self, peer: PeerKey, message: Message, cx: &mut Context<'_>) {
+        if let Message::Retire { stream } = &message
+            && let Some(door) = self.doors.get_mut(peer)
+        {
+            door.shedders.remove(stream);
+        }
         self.say(peer, Item::Message(message), cx);
     }
 
     fn room(&self, peer: PeerKey) -> usize {
-        self.doors.get(peer).map_or(usize::MAX, BrokerDoor::room)
+        self.doors
+            .get(peer)
+            .map_or(usize::MAX, |door| door.end.room())
     }
 
     fn feedback(&mut self, peer: PeerKey, packet: &Packet, _: &mut Context<'_>) {
         let Some(door) = self.doors.get_mut(peer) else {
             return;
         };
-        if door.send(Item::Event(packet.clone())).is_err() {
+        if door.end.send(Item::Event(packet.clone())).is_err() {
             self.counters.dropped(DropReason::DoorFull);
         }
     }
 
     fn deadline(&self) -> Option<Time> {
-        None
+        // What a turn left behind is due at once.
+        let left = self.doors.iter().any(|door| !door.end.is_empty());
+        left.then_some(Time::ZERO)
     }
 
     fn timeout(&mut self, _: &mut Context<'_>) {}

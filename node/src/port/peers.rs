@@ -51,6 +51,10 @@ impl<T> Peers<T> {
         self.slots.get_mut(key as usize)?.as_mut()
     }
 
+    pub(super) fn iter(&self) -> impl Iterator<Item = &T> {
+        self.slots.iter().flatten()
+    }
+
     pub(super) fn keys(&self) -> Vec<PeerKey> {
         let keys = (0..).zip(&self.slots);
         keys.filter(|(_, slot)| slot.is_some())

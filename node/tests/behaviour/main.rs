@@ -2,11 +2,13 @@
 //! real client and one without manners. One file for each area.
 
 mod delivery;
+mod feedback;
 mod hostile;
 mod lifecycle;
 mod limits;
 mod links;
 mod networks;
+mod slow;
 
 #[path = "../support/mod.rs"]
 mod support;
