@@ -226,6 +226,8 @@ impl Control {
             self.parts
                 .snapshot
                 .store(Arc::new(self.streams.snapshot(self.parts.seed)));
+            // Events may wait there for just this.
+            self.parts.lane.1.wake();
         }
     }
 

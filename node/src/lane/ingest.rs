@@ -10,6 +10,11 @@ use sangam_wire::{Event, Flags, Header, WireError, is_event};
 
 use super::Lane;
 
+/// Events of neighbours that may wait for the announcement of their stream, and how long: it
+/// travels before them but takes the way through control.
+const EARLY: usize = 512;
+pub(super) const EARLY_FOR: Duration = Duration::from_millis(200);
+
 /// Where an event entered the lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Source {
@@ -104,7 +109,7 @@ impl Lane {
     fn admit(&mut self, header: &Header, mut packet: PacketMut, source: Source) {
         let snapshot = self.snapshot.clone();
         let Some(route) = snapshot.route(header.stream) else {
-            return self.counters.dropped(DropReason::UnknownStream);
+            return self.early(packet, source);
         };
         let habits = match self.check(header, route, source) {
             Ok(habits) => habits,
@@ -136,6 +141,27 @@ impl Lane {
         }
         if route.shards != 0 {
             self.local.push((packet, route.shards, header.class));
+        }
+    }
+
+    /// Keeps an event of a neighbour whose announcement control has not taken yet.
+    fn early(&mut self, packet: PacketMut, source: Source) {
+        match source {
+            Source::Link(link) if self.early.len() < EARLY => {
+                self.early.push((packet.freeze(), link, self.now));
+            }
+            _ => self.counters.dropped(DropReason::UnknownStream),
+        }
+    }
+
+    /// Tries again what came before its announcement. What is too old by then is dropped.
+    pub(super) fn retry_early(&mut self) {
+        for (packet, link, since) in std::mem::take(&mut self.early) {
+            if self.now - since > EARLY_FOR {
+                self.counters.dropped(DropReason::UnknownStream);
+            } else {
+                self.event(&packet, Source::Link(link));
+            }
         }
     }
 

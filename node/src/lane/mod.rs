@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use rtrb::Consumer;
-use sangam_broker::{Admit, DropReason, FeedbackGate, PacketCache, Snapshot, Stamp};
+use sangam_broker::{Admit, DropReason, FeedbackGate, LinkId, PacketCache, Snapshot, Stamp};
 use sangam_io::clock;
 use sangam_io::poll::{Events, Interest, Poller};
 use sangam_io::pool::{Packet, Pool};
@@ -31,7 +31,7 @@ use crate::config::Network;
 use crate::counters::Counters;
 use crate::port::native::Admission;
 use crate::shard::{Inlets, Shard};
-use ingest::{Bucket, StreamState};
+use ingest::{Bucket, EARLY_FOR, StreamState};
 pub(crate) use links::LinkTable;
 use outbox::Outboxes;
 
@@ -110,6 +110,8 @@ pub(crate) struct Lane {
     outboxes: Outboxes,
     /// Events of this round for local subscribers: shards as a bit set.
     local: Vec<(Packet, u64, Class)>,
+    /// Events whose stream is not announced yet, oldest first.
+    early: Vec<(Packet, LinkId, Time)>,
     cache: PacketCache<Packet>,
     gate: FeedbackGate,
     /// Room for an event that comes in pieces.
@@ -169,6 +171,7 @@ impl Lane {
             streams: Vec::new(),
             outboxes: Outboxes::default(),
             local: Vec::new(),
+            early: Vec::new(),
             cache: PacketCache::new(CACHE),
             gate: FeedbackGate::default(),
             whole: Vec::new(),
@@ -222,6 +225,9 @@ impl Lane {
         let shared = self.shared.load();
         if !Arc::ptr_eq(&shared, &self.snapshot) {
             self.snapshot = Arc::clone(&shared);
+            self.retry_early();
+        } else if !self.early.is_empty() && self.now - self.early[0].2 > EARLY_FOR {
+            self.retry_early();
         }
     }
 

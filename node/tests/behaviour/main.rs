@@ -4,11 +4,13 @@
 mod delivery;
 mod feedback;
 mod hostile;
+mod legs;
 mod lifecycle;
 mod limits;
 mod links;
 mod networks;
 mod slow;
+mod urgency;
 
 #[path = "../support/mod.rs"]
 mod support;

@@ -40,7 +40,7 @@ struct Case {
 
 /// Measures the paper's cases, then both kinds of queuing with a loaded first broker.
 pub(super) fn run(options: &Options) -> Result<Reports, Error> {
-    let mut progress = Progress::new(TABLES.len() + 3);
+    let mut progress = Progress::new(TABLES.len() + 2);
     let title = "One video meeting on two brokers, the first one loaded";
     let mut report = Report::new("double-queue", title);
     for (queuing, users) in TABLES {
@@ -55,11 +55,9 @@ pub(super) fn run(options: &Options) -> Result<Reports, Error> {
         measure(&mut report, &case, row_span(options))?;
         progress.step();
     }
-    progress.at("how much one broker carries");
-    let many = (capacity()? * LOADED) as usize;
-    progress.step();
     for queuing in [Queuing::Single, Queuing::Double] {
         progress.at(&format!("{} queue, first broker loaded", queuing.name()));
+        let many = (capacity(queuing)? * LOADED) as usize;
         let case = Case {
             queuing,
             users: [many, FEW],
@@ -121,10 +119,10 @@ fn measure(report: &mut Report, case: &Case, span: Duration) -> Result<Outcome, 
 }
 
 /// Participants at which the busiest thread of one broker would have no time left.
-fn capacity() -> Result<f64, Error> {
+fn capacity(queuing: Queuing) -> Result<f64, Error> {
     let users = [CALIBRATION_USERS, 2];
     let case = Case {
-        queuing: Queuing::Double,
+        queuing,
         users,
         receivers: Receivers::Sink,
         loaded: false,
@@ -182,8 +180,8 @@ fn notes() -> Vec<String> {
         "`single` is the paper's baseline: one first-come-first-served thread that serves \
          neighbours first within each packet.",
         "In the loaded rows the first broker has 80 % of the participants at which its busiest \
-         thread would have no time left, by its CPU time with 1,000; they are sinks, so that \
-         reading does not take the brokers' processors.",
+         thread would have no time left with this kind of queuing, by its CPU time with 1,000; \
+         they are sinks, so that reading does not take the brokers' processors.",
     ]
     .map(str::to_owned)
     .to_vec()

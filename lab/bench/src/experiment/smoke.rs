@@ -74,7 +74,10 @@ fn check(report: &mut Report, media: Media, outcome: &Outcome) {
         unread.abs(),
         Bound::AtMost(0.0),
     );
-    let dropped = outcome.drops_in_all().values().fold(0.0, |sum, count| sum + count);
+    let dropped = outcome
+        .drops_in_all()
+        .values()
+        .fold(0.0, |sum, count| sum + count);
     check("dropped by the brokers", dropped, Bound::AtMost(0.0));
     check("links that died", outcome.deaths as f64, Bound::AtMost(0.0));
     let mut row = Row::default().with("media", media.name());

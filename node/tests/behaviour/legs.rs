@@ -1,0 +1,528 @@
+//! RTP legs: endpoints that know nothing of Sangam, on two brokers.
+
+use std::net::{Ipv6Addr, SocketAddr, UdpSocket};
+use std::time::Duration;
+
+use sangam_broker::DropReason;
+use sangam_client::{Outgoing, Received};
+use sangam_model::{Class, MediaInfo, Topic};
+use sangam_node::{Broker, LegError, LegInfo, LegReceive, LegSend, LegSpec, RtcpPort};
+use sangam_wire::feedback::Nack;
+use sangam_wire::{Event, Flags, Header, rtcp, rtp};
+
+use crate::support::*;
+
+const SSRC: u32 = 0xcafe_0001;
+const PAYLOAD_TYPE: u8 = 96;
+
+/// A plain RTP endpoint: a camera or a player.
+struct Endpoint {
+    rtp: UdpSocket,
+    /// With RTCP on a port of its own.
+    rtcp: Option<UdpSocket>,
+}
+
+impl Endpoint {
+    fn new() -> Self {
+        let rtp = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+        rtp.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+        Self { rtp, rtcp: None }
+    }
+
+    /// RTP on one port, RTCP on the next.
+    fn pair() -> Self {
+        for _ in 0..50 {
+            let rtp = Self::new().rtp;
+            let mut next = rtp.local_addr().expect("an address");
+            next.set_port(next.port().saturating_add(1));
+            if let Ok(rtcp) = UdpSocket::bind(next) {
+                rtcp.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+                return Self {
+                    rtp,
+                    rtcp: Some(rtcp),
+                };
+            }
+        }
+        panic!("no two neighbouring ports are free");
+    }
+
+    fn address(&self) -> SocketAddr {
+        self.rtp.local_addr().expect("an address")
+    }
+
+    fn control(&self) -> &UdpSocket {
+        self.rtcp.as_ref().unwrap_or(&self.rtp)
+    }
+
+    /// Where this endpoint sends RTCP that is meant for a leg.
+    fn control_of(&self, leg: &LegInfo) -> SocketAddr {
+        let mut to = loopback(leg.local);
+        to.set_port(to.port() + u16::from(self.rtcp.is_some()));
+        to
+    }
+
+    fn send(&self, packet: &[u8], leg: &LegInfo) {
+        self.rtp.send_to(packet, loopback(leg.local)).expect("sent");
+    }
+
+    fn send_control(&self, compound: &[u8], leg: &LegInfo) {
+        self.control()
+            .send_to(compound, self.control_of(leg))
+            .expect("sent");
+    }
+}
+
+/// A leg that only sends is bound to any address.
+fn loopback(mut address: SocketAddr) -> SocketAddr {
+    if address.ip().is_unspecified() {
+        address.set_ip([127, 0, 0, 1].into());
+    }
+    address
+}
+
+#[track_caller]
+fn receive(socket: &UdpSocket) -> Vec<u8> {
+    crate::support::raw::datagram(socket)
+}
+
+/// RTP packets within some time, RTCP left out.
+fn receive_rtcp(socket: &UdpSocket, within: Duration) -> Vec<Vec<u8>> {
+    socket.set_read_timeout(Some(within)).expect("a timeout");
+    let mut bytes = vec![0; 2_048];
+    let mut all = Vec::new();
+    while let Ok((len, _)) = socket.recv_from(&mut bytes) {
+        if rtcp::is_rtcp(&bytes[..len]) {
+            all.push(bytes[..len].to_vec());
+        }
+    }
+    socket.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+    all
+}
+
+fn packet(sequence: u16, payload: &[u8]) -> Vec<u8> {
+    let header = rtp::Header {
+        marker: sequence.is_multiple_of(3),
+        payload_type: PAYLOAD_TYPE,
+        sequence,
+        timestamp: u32::from(sequence / 3) * 3_000,
+        ssrc: SSRC,
+    };
+    [&header.encode()[..], payload].concat()
+}
+
+fn incoming(name: &str, topic: Topic, media: MediaInfo) -> LegSpec {
+    let listen = "127.0.0.1:0".parse().expect("an address");
+    let receive = Some(LegReceive {
+        listen,
+        topic,
+        media,
+    });
+    LegSpec {
+        name: name.to_owned(),
+        receive,
+        send: None,
+        rtcp: RtcpPort::Mux,
+    }
+}
+
+fn outgoing(name: &str, to: SocketAddr, text: &str) -> LegSpec {
+    let send = Some(LegSend {
+        to,
+        filter: filter(text),
+    });
+    LegSpec {
+        name: name.to_owned(),
+        receive: None,
+        send,
+        rtcp: RtcpPort::Mux,
+    }
+}
+
+/// A camera at the first broker and a player at the last.
+struct Stage {
+    brokers: Vec<Broker>,
+    camera: Endpoint,
+    player: Endpoint,
+    into: LegInfo,
+    out: LegInfo,
+}
+
+impl Stage {
+    fn set(count: u32, rtcp: RtcpPort) -> Self {
+        let brokers = chain(count);
+        let endpoint = || match rtcp {
+            RtcpPort::Mux => Endpoint::new(),
+            RtcpPort::Next => Endpoint::pair(),
+        };
+        let (camera, player) = (endpoint(), endpoint());
+        let into = LegSpec {
+            rtcp,
+            ..incoming("camera", topic("hall/camera"), video())
+        };
+        let out = LegSpec {
+            rtcp,
+            ..outgoing("player", player.address(), "hall/#")
+        };
+        let into = brokers[0].add_leg(into).expect("a leg");
+        let out = brokers[count as usize - 1].add_leg(out).expect("a leg");
+        let stage = Self {
+            brokers,
+            camera,
+            player,
+            into,
+            out,
+        };
+        stage.open();
+        stage
+    }
+
+    /// Sends until something arrives, and takes what is on its way.
+    fn open(&self) {
+        self.player
+            .rtp
+            .set_read_timeout(Some(Duration::from_millis(20)))
+            .expect("a timeout");
+        let mut bytes = [0; 2_048];
+        let mut probes = 0;
+        eventually("the way from camera to player is open", || {
+            probes += 1;
+            self.camera.send(&packet(probes, b"probe"), &self.into);
+            self.player.rtp.recv(&mut bytes).is_ok()
+        });
+        self.camera.send(&packet(1_000, b"last"), &self.into);
+        self.player
+            .rtp
+            .set_read_timeout(Some(PATIENCE))
+            .expect("a timeout");
+        while receive(&self.player.rtp) != packet(1_000, b"last") {}
+    }
+
+    /// Sends packets with these numbers; all must arrive as they are.
+    #[track_caller]
+    fn play(&self, numbers: impl Iterator<Item = u16>) {
+        for sequence in numbers {
+            let sent = packet(sequence, &numbered(sequence.into(), 1_000));
+            self.camera.send(&sent, &self.into);
+            assert_eq!(receive(&self.player.rtp), sent);
+        }
+    }
+}
+
+#[test]
+fn rtp_leaves_the_last_broker_as_it_entered_the_first() {
+    let stage = Stage::set(2, RtcpPort::Mux);
+    // Of every length up to what cameras send: longer than a small link's datagram.
+    for (number, len) in (2_000..).zip((0..1_448).step_by(97).chain([1_448, 1_460, 1_472])) {
+        let sent = packet(number, &numbered(number.into(), len));
+        stage.camera.send(&sent, &stage.into);
+        assert_eq!(receive(&stage.player.rtp), sent);
+    }
+    // Contributing sources, header extension and padding are the endpoints' own affair.
+    let mut full = packet(3_000, &[]);
+    full[0] = 0x80 | 0x20 | 0x10 | 2;
+    full.extend([0, 0, 0, 1, 0, 0, 0, 2]);
+    full.extend([0xbe, 0xde, 0, 1, 0x10, 7, 0, 0]);
+    full.extend(b"media");
+    full.extend([0, 0, 3]);
+    stage.camera.send(&full, &stage.into);
+    assert_eq!(receive(&stage.player.rtp), full);
+
+    let info = stage.brokers[1].legs().remove(0);
+    assert!(info.sent >= 20 && info.received == 0, "{info:?}");
+}
+
+#[test]
+fn rtcp_about_the_media_travels_with_it() {
+    for rtcp in [RtcpPort::Mux, RtcpPort::Next] {
+        let stage = Stage::set(2, rtcp);
+        let info = rtcp::SenderInfo {
+            ssrc: SSRC,
+            ntp: 1 << 40,
+            timestamp: 9,
+            packets: 3,
+            bytes: 4,
+        };
+        let mut report = Vec::new();
+        rtcp::sender_report(&mut report, &info, &[]);
+        rtcp::source_name(&mut report, SSRC, "camera@hall");
+        stage.camera.send_control(&report, &stage.into);
+        assert_eq!(receive(stage.player.control()), report);
+        let mut bye = Vec::new();
+        rtcp::receiver_report(&mut bye, SSRC, &[]);
+        rtcp::bye(&mut bye, SSRC);
+        stage.camera.send_control(&bye, &stage.into);
+        assert_eq!(receive(stage.player.control()), bye);
+    }
+}
+
+#[test]
+fn picture_losses_of_a_player_reach_the_camera_as_one() {
+    for rtcp in [RtcpPort::Mux, RtcpPort::Next] {
+        let stage = Stage::set(2, rtcp);
+        let mut loss = Vec::new();
+        rtcp::receiver_report(&mut loss, 77, &[]);
+        rtcp::picture_loss(
+            &mut loss,
+            rtcp::Target {
+                sender: 77,
+                media: SSRC,
+            },
+        );
+        for _ in 0..10 {
+            stage.player.send_control(&loss, &stage.out);
+        }
+        let heard = receive_rtcp(stage.camera.control(), Duration::from_millis(450));
+        assert!((1..=2).contains(&heard.len()), "{} compounds", heard.len());
+        for compound in heard {
+            let packets: Vec<_> = rtcp::packets(&compound).flatten().collect();
+            let is_loss = |packet: &rtcp::Packet<'_>| matches!(packet, rtcp::Packet::PictureLoss(target) if target.media == SSRC);
+            assert!(
+                matches!(packets[0], rtcp::Packet::ReceiverReport(..)),
+                "{packets:?}"
+            );
+            assert!(packets.iter().any(is_loss), "{packets:?}");
+        }
+    }
+}
+
+#[test]
+fn a_nack_is_answered_by_the_broker_nearest_to_the_player() {
+    let stage = Stage::set(2, RtcpPort::Mux);
+    stage.play(2_000..2_040);
+    let ask = |nack: Nack| {
+        let mut compound = Vec::new();
+        rtcp::receiver_report(&mut compound, 77, &[]);
+        rtcp::nack(
+            &mut compound,
+            rtcp::Target {
+                sender: 77,
+                media: SSRC,
+            },
+            &[nack],
+        );
+        stage.player.send_control(&compound, &stage.out);
+    };
+    ask(Nack {
+        first: 2_010,
+        also: 0b10,
+    });
+    for sequence in [2_010, 2_012] {
+        let again = receive(&stage.player.rtp);
+        assert_eq!(again, packet(sequence, &numbered(sequence.into(), 1_000)));
+    }
+    assert_eq!(counted(&stage.brokers[1], "sangam_repaired_total"), 2);
+
+    // What nobody has is asked of the camera, which may send it again.
+    ask(Nack {
+        first: 9_000,
+        also: 0,
+    });
+    let heard = receive_rtcp(&stage.camera.rtp, Duration::from_millis(200));
+    assert_eq!(heard.len(), 1);
+    let asked = rtcp::packets(&heard[0])
+        .flatten()
+        .find_map(|packet| match packet {
+            rtcp::Packet::Nack(target, nacks) if target.media == SSRC => nacks.iter().next(),
+            _ => None,
+        });
+    assert_eq!(
+        asked,
+        Some(Nack {
+            first: 9_000,
+            also: 0
+        })
+    );
+}
+
+#[test]
+fn what_a_player_reports_reaches_the_camera() {
+    let stage = Stage::set(2, RtcpPort::Mux);
+    let block = rtcp::Block {
+        ssrc: SSRC,
+        fraction_lost: 25,
+        highest: 4_000,
+        jitter: 90,
+        ..rtcp::Block::default()
+    };
+    let mut report = Vec::new();
+    rtcp::receiver_report(&mut report, 77, &[block]);
+    stage.player.send_control(&report, &stage.out);
+    let heard = receive_rtcp(&stage.camera.rtp, Duration::from_millis(3_500));
+    assert_eq!(heard.len(), 1, "once a second at most");
+    let told = rtcp::packets(&heard[0])
+        .flatten()
+        .find_map(|packet| match packet {
+            rtcp::Packet::ReceiverReport(_, blocks) => blocks.iter().next(),
+            _ => None,
+        });
+    let told = told.expect("a report block");
+    let seen = (told.ssrc, told.fraction_lost, told.highest, told.jitter);
+    assert_eq!(seen, (SSRC, 25, 4_000, 90));
+}
+
+#[test]
+fn native_clients_and_legs_meet_on_one_topic() {
+    let broker = start(config(1));
+    let (camera, player) = (Endpoint::new(), Endpoint::new());
+    let into = broker
+        .add_leg(incoming("camera", topic("hall/camera"), video()))
+        .expect("a leg");
+    broker
+        .add_leg(outgoing("player", player.address(), "hall/+"))
+        .expect("a leg");
+    let mut client = udp(&broker);
+    subscribe(&mut client, "hall/camera");
+    eventually("the leg's stream has its id", || {
+        broker.legs().iter().any(|leg| leg.stream.is_some())
+    });
+    let stage = Stage {
+        out: into.clone(),
+        brokers: vec![broker],
+        camera,
+        player,
+        into,
+    };
+    stage.open();
+    stage.play(2_000..2_010);
+    let event = wait_for(&mut client, "an event of the camera", |received| {
+        matches!(received, Received::Event(_))
+    });
+    let Received::Event(event) = event else {
+        panic!("{event:?}")
+    };
+    let event = Event::decode(&event).expect("an event");
+    assert_eq!(event.header.class, Class::Video);
+    assert!(rtp::Packet::decode(event.payload).is_ok());
+    assert!(event.header.flags.contains(Flags::FRAME_START), "{event:?}");
+
+    let mut speaker = udp(&stage.brokers[0]);
+    let mut voice = publish_media(&mut speaker, "hall/voice", audio());
+    let spoken = packet(1, b"hello");
+    eventually("the voice reaches the player", || {
+        voice.send(Outgoing::new(&spoken)).expect("sent");
+        let heard = receive(&stage.player.rtp);
+        heard == spoken
+    });
+}
+
+#[test]
+fn a_leg_takes_media_from_one_source_and_nothing_but_media() {
+    let stage = Stage::set(1, RtcpPort::Mux);
+    let broker = &stage.brokers[0];
+    let intruder = Endpoint::new();
+    stage.play(2_000..2_005);
+    intruder.send(&packet(2_005, b"not the camera"), &stage.into);
+    stage.play(2_005..2_010);
+    assert_eq!(dropped(broker, DropReason::LegSource), 1);
+
+    let mut other_type = packet(2_010, b"audio?");
+    other_type[1] = 0;
+    for bytes in [
+        &other_type[..],
+        b"plain text",
+        &[0x80; 5],
+        &[0x80, 200, 0, 9],
+    ] {
+        stage.camera.send(bytes, &stage.into);
+    }
+    stage.play(2_010..2_015);
+    assert_eq!(dropped(broker, DropReason::NotRtp), 4);
+    // Media for a leg that only sends is nobody's.
+    stage.camera.send(&packet(1, b"wrong leg"), &stage.out);
+    eventually("it is counted", || {
+        dropped(broker, DropReason::LegSource) == 2
+    });
+}
+
+#[test]
+fn legs_come_and_go_while_the_broker_runs() {
+    let broker = start(config(1));
+    let mut client = udp(&broker);
+    subscribe(&mut client, "hall/#");
+    let spec = incoming("camera", topic("hall/camera"), video());
+    let leg = broker.add_leg(spec.clone()).expect("a leg");
+    let stream = announced(&mut client, "hall/camera");
+    assert!(matches!(broker.add_leg(spec), Err(LegError::Exists)));
+    let taken = LegSpec {
+        name: "other".to_owned(),
+        ..incoming("", topic("a"), video())
+    };
+    let taken = LegSpec {
+        receive: taken.receive.map(|receive| LegReceive {
+            listen: leg.local,
+            ..receive
+        }),
+        ..taken
+    };
+    let error = broker.add_leg(taken).expect_err("the port is taken");
+    assert!(
+        error.to_string().contains(&leg.local.to_string()),
+        "{error}"
+    );
+    let nothing = LegSpec {
+        receive: None,
+        ..incoming("none", topic("a"), video())
+    };
+    assert!(matches!(broker.add_leg(nothing), Err(LegError::Nothing)));
+
+    assert_eq!(broker.legs().len(), 1);
+    assert!(broker.remove_leg("camera"));
+    assert!(!broker.remove_leg("camera"));
+    wait_for(
+        &mut client,
+        "the leg's stream is retired",
+        |received| matches!(received, Received::Retired(retired) if *retired == stream),
+    );
+    assert!(broker.legs().is_empty());
+    // Its port is free again.
+    UdpSocket::bind(leg.local).expect("a free port");
+}
+
+#[test]
+fn legs_work_over_ipv6() {
+    let broker = start(config(1));
+    let socket = || {
+        let socket = UdpSocket::bind((Ipv6Addr::LOCALHOST, 0)).expect("a socket");
+        socket.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+        Endpoint {
+            rtp: socket,
+            rtcp: None,
+        }
+    };
+    let (camera, player) = (socket(), socket());
+    let mut spec = incoming("camera", topic("hall/camera"), video());
+    if let Some(receive) = &mut spec.receive {
+        receive.listen = (Ipv6Addr::LOCALHOST, 0).into();
+    }
+    let into = broker.add_leg(spec).expect("a leg");
+    let out = broker
+        .add_leg(outgoing("player", player.address(), "hall/#"))
+        .expect("a leg");
+    let stage = Stage {
+        brokers: vec![broker],
+        camera,
+        player,
+        into,
+        out,
+    };
+    stage.open();
+    stage.play(2_000..2_020);
+}
+
+#[test]
+fn a_camera_that_starts_anew_goes_on_under_its_new_numbers() {
+    let stage = Stage::set(2, RtcpPort::Mux);
+    stage.play(2_000..2_020);
+    // Another program at the same address: other SSRC, far other numbers.
+    let renumbered = |sequence: u16| {
+        let mut bytes = packet(sequence, b"again");
+        bytes[8..12].copy_from_slice(&0xbeef_u32.to_be_bytes());
+        bytes
+    };
+    for sequence in 40_000..40_020 {
+        stage.camera.send(&renumbered(sequence), &stage.into);
+        assert_eq!(receive(&stage.player.rtp), renumbered(sequence));
+    }
+    let header = Header::decode(&renumbered(1));
+    assert!(header.is_err(), "raw RTP is never mistaken for an event");
+}
