@@ -189,6 +189,8 @@ impl Site {
         for address in &self.tcp {
             is_free(*address).map_err(|source| cannot_listen(*address, source))?;
         }
+        self.tcp
+            .retain(|address| !listen(*address).is_err_and(|error| lacks_family(*address, &error)));
         (0..shards)
             .map(|number| self.shard(number as u16, udp))
             .collect()
@@ -355,20 +357,15 @@ fn rings() -> (shard::Inlets, [Consumer<Entry>; Class::ALL.len()]) {
 }
 
 fn public_sockets(config: &BrokerConfig) -> Result<Vec<UdpSocket>, StartError> {
-    let families = config
+    let v6 = config
         .udp
         .iter()
-        .map(SocketAddr::is_ipv6)
-        .collect::<Vec<_>>();
-    if families.is_empty() || families.iter().filter(|v6| **v6).count() > 1 || families.len() > 2 {
-        return Err(StartError::Config(
-            "a broker has one UDP address for IPv4, IPv6 or each",
-        ));
-    }
-    if families == [false, false] {
-        return Err(StartError::Config(
-            "a broker has one UDP address for IPv4, IPv6 or each",
-        ));
+        .filter(|address| address.is_ipv6())
+        .count();
+    let v4 = config.udp.len() - v6;
+    if v4 > 1 || v6 > 1 || v4 + v6 == 0 {
+        let rule = "a broker has one UDP address for IPv4, IPv6 or each";
+        return Err(StartError::Config(rule));
     }
     let mut sockets: Vec<UdpSocket> = Vec::new();
     for address in &config.udp {
@@ -379,9 +376,26 @@ fn public_sockets(config: &BrokerConfig) -> Result<Vec<UdpSocket>, StartError> {
             // One port number for both families, so that a host name is enough for callers.
             address.set_port(first.local_addr().port());
         }
-        sockets.push(bind(address, config, true)?);
+        match bind(address, config, true) {
+            Ok(socket) => sockets.push(socket),
+            Err(StartError::Bind { .. }) if lacks_family(address) => {
+                tracing::warn!(%address, "this host has no IPv6; going on without");
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    if sockets.is_empty() {
+        return Err(StartError::Config(
+            "this host has none of the configured address families",
+        ));
     }
     Ok(sockets)
+}
+
+/// Whether binding failed only as the host knows no IPv6, and all of it was meant.
+fn lacks_family(address: SocketAddr) -> bool {
+    let all_v6 = SocketAddr::from(([0_u16; 8], 0));
+    address.is_ipv6() && address.ip().is_unspecified() && std::net::UdpSocket::bind(all_v6).is_err()
 }
 
 fn bind(address: SocketAddr, config: &BrokerConfig, gro: bool) -> Result<UdpSocket, StartError> {

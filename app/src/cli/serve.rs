@@ -17,7 +17,7 @@ pub(crate) struct ServeArgs {
     /// For trying things out: loopback addresses, text logs, nothing kept on disk
     #[arg(long)]
     pub(crate) dev: bool,
-    /// UDP and TCP address to listen on, such as [::]:4600; may be repeated
+    /// UDP and TCP address to listen on, such as 0.0.0.0:4600; repeat it for IPv6
     #[arg(long, value_name = "ADDR")]
     pub(crate) listen: Vec<SocketAddr>,
     /// HTTP address for health, metrics and API

@@ -93,7 +93,10 @@ fn broker(config: &Config, wrong: &mut Wrong) {
 
 fn listen(listen: &Listen, wrong: &mut Wrong) {
     if listen.udp.is_empty() {
-        wrong.add("listen.udp", "at least one address, such as \"[::]:4600\"");
+        wrong.add(
+            "listen.udp",
+            "at least one address, such as \"0.0.0.0:4600\"",
+        );
     }
     for (key, addresses) in [("udp", &listen.udp), ("tcp", &listen.tcp)] {
         let v4 = addresses.iter().filter(|address| address.is_ipv4()).count();

@@ -178,10 +178,11 @@ impl Default for Broker {
 
 impl Default for Listen {
     fn default() -> Self {
-        let any = SocketAddr::from(([0u16; 8], PORT));
+        let v4 = SocketAddr::from(([0_u8; 4], PORT));
+        let v6 = SocketAddr::from(([0_u16; 8], PORT));
         Self {
-            udp: vec![any],
-            tcp: vec![any],
+            udp: vec![v4, v6],
+            tcp: vec![v4, v6],
             http: local_v4(4_680),
             socket_buffer: 4 << 20,
             datagram_max: 1_472,
