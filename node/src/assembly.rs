@@ -189,8 +189,7 @@ impl Site {
         for address in &self.tcp {
             is_free(*address).map_err(|source| cannot_listen(*address, source))?;
         }
-        self.tcp
-            .retain(|address| !listen(*address).is_err_and(|error| lacks_family(*address, &error)));
+        self.tcp.retain(|address| !lacks_family(*address));
         (0..shards)
             .map(|number| self.shard(number as u16, udp))
             .collect()
