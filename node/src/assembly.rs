@@ -34,6 +34,8 @@ use crate::welcome::Greeting;
 const COMMANDS: usize = 65_536;
 /// Hellos that may wait for a shard.
 const ADMISSIONS: usize = 4_096;
+/// Events kept to answer NACKs, in the lane and in each shard: a second of 40 video streams.
+const CACHE: usize = 2_048;
 /// Legs and doors that may wait for a shard.
 const REQUESTS: usize = 64;
 
@@ -186,10 +188,10 @@ impl Site {
             Queuing::Double => self.config.shards,
             Queuing::Single => 1,
         };
+        self.tcp.retain(|address| !lacks_family(*address));
         for address in &self.tcp {
             is_free(*address).map_err(|source| cannot_listen(*address, source))?;
         }
-        self.tcp.retain(|address| !lacks_family(*address));
         (0..shards)
             .map(|number| self.shard(number as u16, udp))
             .collect()
@@ -205,6 +207,7 @@ impl Site {
         Ok(Lane::new(lane::Parts {
             id: self.config.id,
             pool: self.pool.clone(),
+            cache: self.cache(),
             sockets,
             sleeper,
             snapshot: middle.snapshot.clone(),
@@ -249,6 +252,14 @@ impl Site {
         Ok(broker)
     }
 
+    /// Events kept in each cache: all caches together hold at most half of the small buffers.
+    fn cache(&self) -> usize {
+        let share = self.config.pool_small / (2 * (self.config.shards + 1));
+        let share = share.clamp(1, CACHE);
+        // The largest power of two in it.
+        1 << share.ilog2()
+    }
+
     fn outlet(&self) -> Outlet<ControlEvent> {
         Outlet::new(self.control.0.clone(), self.control.1.clone())
     }
@@ -277,6 +288,7 @@ impl Site {
         let shard = Shard::new(shard::Parts {
             number,
             pool: self.pool.clone(),
+            cache: self.cache(),
             sleeper,
             inbound,
             commands: inbox,
@@ -291,7 +303,6 @@ impl Site {
             from,
             waker: waker.clone(),
             admissions,
-            counters: counters.clone(),
         };
         let handle = ShardHandle {
             waker: waker.clone(),
@@ -331,7 +342,14 @@ impl Site {
         let listener = listen(address).map_err(|source| cannot_listen(address, source))?;
         self.tcp[index] = listener.local_addr()?;
         let (acceptor, greeting) = (self.acceptor.clone(), self.greeting.clone());
-        Ok(TcpPort::new(listener, acceptor, greeting, counters.clone()))
+        let queued_max = self.config.pool_small / (4 * self.config.shards * self.tcp.len());
+        let counters = counters.clone();
+        Ok(TcpPort::new(
+            listener,
+            acceptor,
+            (greeting, queued_max),
+            counters,
+        ))
     }
 }
 

@@ -36,7 +36,9 @@ pub const PUBLISHER_PACKETS_PER_S: u32 = 20_000;
 pub const CONTROL_QUEUE_MAX: usize = 1_024;
 /// Bytes of a datagram every path carries: IPv6's 1,280 less 40 of IPv6 and 8 of UDP.
 pub const DATAGRAM_LEN_SAFE: usize = 1_232;
-/// Age at which a queued video event is of no use: users count 100 ms as lost.
-pub const VIDEO_AGE_MAX: Duration = Duration::from_millis(80);
-/// Age at which a queued audio event is of no use.
-pub const AUDIO_AGE_MAX: Duration = Duration::from_millis(200);
+/// A video frame that waited longer when its turn comes is left out, and all that depend on it.
+/// Users count 100 ms as late; half as much again keeps a short stall from costing a whole group
+/// of pictures.
+pub const VIDEO_AGE_MAX: Duration = Duration::from_millis(150);
+/// Age at which a queued audio event is of no use. Above video's, which goes first.
+pub const AUDIO_AGE_MAX: Duration = Duration::from_millis(250);

@@ -9,6 +9,7 @@ use sangam_model::{Class, StreamId, Time};
 use sangam_wire::{Event, Flags, Header, WireError, is_event};
 
 use super::Lane;
+use crate::shard::is_kept;
 
 /// Events of neighbours that may wait for the announcement of their stream, and how long: it
 /// travels before them but takes the way through control.
@@ -135,7 +136,7 @@ impl Lane {
                 self.outboxes.push(*hop, packet.clone(), habits);
             }
         }
-        if header.class != Class::Rtcp {
+        if is_kept(header.class, packet.len()) {
             self.cache
                 .insert(header.stream, header.sequence, packet.clone());
         }

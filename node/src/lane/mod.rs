@@ -41,8 +41,6 @@ const BATCH: usize = 32;
 const BATCH_BYTES: usize = 65_535;
 /// Calls before the lane looks at its other work.
 const BATCHES_PER_ROUND: usize = 4;
-/// Events kept to answer neighbours' NACKs.
-const CACHE: usize = 2_048;
 
 /// How long after a full ring every frame is looked at: longer than most key-frame intervals.
 const SHED_FOR: Duration = Duration::from_secs(10);
@@ -58,13 +56,14 @@ pub(crate) struct ShardDoor {
     pub(crate) waker: Waker,
     /// Where new UDP clients of each socket (IPv4 or IPv6) are handed over.
     pub(crate) admissions: Vec<SyncSender<Admission>>,
-    pub(crate) counters: Arc<Counters>,
 }
 
 /// What a lane is made of.
 pub(crate) struct Parts {
     pub(crate) id: BrokerId,
     pub(crate) pool: Pool,
+    /// Events kept to answer neighbours' NACKs.
+    pub(crate) cache: usize,
     pub(crate) sockets: Vec<UdpSocket>,
     pub(crate) sleeper: Sleeper,
     pub(crate) snapshot: Arc<ArcSwap<Snapshot>>,
@@ -172,7 +171,7 @@ impl Lane {
             outboxes: Outboxes::default(),
             local: Vec::new(),
             early: Vec::new(),
-            cache: PacketCache::new(CACHE),
+            cache: PacketCache::new(parts.cache),
             gate: FeedbackGate::default(),
             whole: Vec::new(),
             reassembler: Reassembler::new(),

@@ -34,8 +34,6 @@ use job::{Job, SLICE};
 
 /// Entries of one class that may wait for a shard.
 pub(crate) const RING: usize = 8_192;
-/// Events kept to answer NACKs of this shard's subscribers: a second of 40 video streams.
-const CACHE: usize = 2_048;
 /// How long delivery may go on before descriptors are looked at.
 const IO_EVERY: Duration = Duration::from_micros(500);
 /// How long to wait when the kernel takes no more.
@@ -50,6 +48,8 @@ pub(crate) type Inlets = [Producer<Entry>; Class::ALL.len()];
 pub(crate) struct Parts {
     pub(crate) number: u16,
     pub(crate) pool: Pool,
+    /// Events kept to answer NACKs of this shard's subscribers.
+    pub(crate) cache: usize,
     pub(crate) sleeper: Sleeper,
     pub(crate) inbound: [Consumer<Entry>; Class::ALL.len()],
     pub(crate) commands: Receiver<ShardCommand>,
@@ -113,7 +113,7 @@ impl Shard {
             allowances: Allowances::default(),
             ports: parts.ports,
             jobs: [Job::default(), Job::default()],
-            cache: PacketCache::new(CACHE),
+            cache: PacketCache::new(parts.cache),
             gate: FeedbackGate::default(),
             actions: Vec::new(),
             added: Vec::new(),
@@ -283,13 +283,19 @@ impl Shard {
             };
             match stream.shedder.admit(&header, now - at, false) {
                 Admit::Deliver => {
-                    if class != Class::Rtcp {
+                    if is_kept(class, packet.len()) {
                         self.cache
                             .insert(header.stream, header.sequence, packet.clone());
                     }
                     self.jobs[job].push(header.stream, packet);
                 }
-                Admit::Drop(reason) => self.counters.dropped(reason),
+                Admit::Drop(reason) => {
+                    let wants_key_frame = stream.shedder.wants_key_frame();
+                    self.counters.dropped(reason);
+                    if wants_key_frame {
+                        self.request_key_frame(header);
+                    }
+                }
             }
         }
     }
@@ -383,6 +389,11 @@ impl Shard {
     fn filters_full(&self) -> bool {
         self.audience.filters_held() >= limits::FILTERS_PER_BROKER
     }
+}
+
+/// Whether an event is kept to answer NACKs: not one in a large buffer, as those are few.
+pub(crate) fn is_kept(class: Class, len: usize) -> bool {
+    class != Class::Rtcp && len <= limits::EVENT_LEN_SMALL
 }
 
 fn token(port: usize) -> u64 {

@@ -6,7 +6,7 @@ use sangam_io::pool::Packet;
 use sangam_io::port::{Action, PeerKey};
 use sangam_model::{Filter, StreamId, Time, limits};
 use sangam_wire::feedback::{Feedback, Nack};
-use sangam_wire::{Event, Message, Refusal};
+use sangam_wire::{Event, Header, Message, Refusal};
 
 use super::Shard;
 use super::announcements::ROUND;
@@ -212,6 +212,13 @@ impl Shard {
             Gate::Merged => self.counters.dropped(DropReason::FeedbackMerged),
             Gate::Full => self.counters.dropped(DropReason::FeedbackFull),
         }
+        self.pass_feedback(now);
+    }
+
+    /// Asks the publisher for a key frame, with which a shed stream goes on.
+    pub(super) fn request_key_frame(&mut self, header: Header) {
+        let now = clock::now();
+        self.gate.handle(now, &header, &Feedback::KeyFrame);
         self.pass_feedback(now);
     }
 

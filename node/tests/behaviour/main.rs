@@ -11,6 +11,7 @@ mod links;
 mod networks;
 mod slow;
 mod urgency;
+mod zz;
 
 #[path = "../support/mod.rs"]
 mod support;

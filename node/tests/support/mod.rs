@@ -72,7 +72,7 @@ pub(crate) fn chain(count: u32) -> Vec<Broker> {
         brokers.push(broker);
     }
     for (place, broker) in (1..).zip(&brokers) {
-        let neighbours = if place == 1 || place == count { 1 } else { 2 };
+        let neighbours = usize::from(place > 1) + usize::from(place < count);
         links_up(broker, neighbours);
     }
     brokers

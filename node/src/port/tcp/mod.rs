@@ -1,5 +1,7 @@
 //! Clients over TCP: units behind a 16-bit length, a bounded queue for each.
 
+mod peer;
+
 use std::collections::HashMap;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -7,7 +9,7 @@ use std::os::fd::AsFd as _;
 use std::sync::Arc;
 use std::time::Duration;
 
-use sangam_broker::{Admit, DropReason, Shedder};
+use sangam_broker::{DropReason, FeedbackOutput};
 use sangam_io::clock;
 use sangam_io::poll::Interest;
 use sangam_io::pool::{Packet, PacketMut};
@@ -16,13 +18,16 @@ use sangam_io::tcp::{Framed, OutLimits, Progress, accept};
 use sangam_io::timer::Wheel;
 use sangam_link::{Acceptor, Input, Output, Session, SessionConfig, Timing, Verdict};
 use sangam_model::limits::CONTROL_QUEUE_MAX;
-use sangam_model::{Class, StreamId, Time};
+use sangam_model::{Class, Time};
+use sangam_wire::feedback::Feedback;
 use sangam_wire::{Frame, Hello, Message, Refusal, Refuse, Role, Welcome, WireError, is_event};
 
 use super::peers::Peers;
 use super::request;
 use crate::counters::Counters;
+use crate::feedback;
 use crate::welcome::Greeting;
+use peer::Peer;
 
 /// Token of the listener; connections have theirs from 1.
 const LISTENER: u32 = 0;
@@ -31,10 +36,6 @@ const QUEUE: OutLimits = OutLimits {
     units: 4_096,
     bytes: 512 << 10,
 };
-/// Above this a client gets no more video, until a key frame finds room.
-const VIDEO_BYTES: usize = 128 << 10;
-/// Above this it gets no more audio.
-const AUDIO_BYTES: usize = 384 << 10;
 /// How long a connection may stay without a hello.
 const HELLO_WITHIN: Duration = Duration::from_secs(5);
 /// Connections of one shard.
@@ -49,28 +50,17 @@ pub(crate) struct TcpPort {
     peers: Peers<Peer>,
     wheel: Wheel<PeerKey>,
     due: Vec<PeerKey>,
-}
-
-struct Peer {
-    address: SocketAddr,
-    /// Away while its units are read.
-    framed: Option<Framed>,
-    /// None until the hello.
-    session: Option<Session>,
-    /// The poller tells when the queue can go on.
-    waits_for_room: bool,
-    shedders: HashMap<StreamId, Shedder>,
-    /// Answers to the hello, until the units that came with it are read.
-    answers: Vec<Vec<u8>>,
-    /// Closed once the answers are written.
-    refused: bool,
+    /// Units that wait for all clients together, and how many may: else a few that do not read
+    /// could hold every buffer of the pool.
+    queued: usize,
+    queued_max: usize,
 }
 
 impl TcpPort {
     pub(crate) fn new(
         listener: TcpListener,
         acceptor: Acceptor,
-        greeting: Greeting,
+        (greeting, queued_max): (Greeting, usize),
         counters: Arc<Counters>,
     ) -> Self {
         Self {
@@ -81,6 +71,8 @@ impl TcpPort {
             peers: Peers::default(),
             wheel: Wheel::new(clock::now()),
             due: Vec::new(),
+            queued: 0,
+            queued_max,
         }
     }
 
@@ -104,6 +96,7 @@ impl TcpPort {
             framed: None,
             session: None,
             waits_for_room: false,
+            queued: 0,
             shedders: HashMap::new(),
             answers: Vec::new(),
             refused: false,
@@ -287,6 +280,8 @@ impl TcpPort {
                 return self.remove(key, cx);
             }
         };
+        let waiting = framed.queued().units;
+        self.queued = self.queued + waiting - std::mem::replace(&mut peer.queued, waiting);
         if wait == peer.waits_for_room {
             return;
         }
@@ -308,38 +303,10 @@ impl TcpPort {
             if peer.session.is_some() {
                 self.greeting.leave();
             }
+            self.queued -= peer.queued;
             self.wheel.cancel(key);
             cx.actions.push(Action::Gone { peer: key });
         }
-    }
-}
-
-impl Peer {
-    /// Says something before there is a session; a refusal is the last word.
-    fn answer(&mut self, frame: &Frame<'_>) {
-        let mut bytes = Vec::new();
-        frame.encode(&mut bytes);
-        self.answers.push(bytes);
-        self.refused |= matches!(frame, Frame::Refuse(_));
-    }
-
-    /// Queues one packet, or sheds it.
-    fn push(&mut self, packet: &Packet) -> bool {
-        let Some(framed) = &mut self.framed else {
-            return false;
-        };
-        let Ok(header) = packet.header() else {
-            return false;
-        };
-        let queued = framed.queued().bytes;
-        let full = match header.class {
-            Class::Video => queued > VIDEO_BYTES,
-            Class::Audio => queued > AUDIO_BYTES,
-            _ => false,
-        };
-        let shedder = self.shedders.entry(header.stream).or_default();
-        let admitted = shedder.admit(&header, Duration::ZERO, full) == Admit::Deliver;
-        admitted && framed.push(packet.clone()).is_ok()
     }
 }
 
@@ -372,15 +339,28 @@ impl Port for TcpPort {
             ..Delivery::default()
         };
         for key in peers {
+            let crowded = self.queued >= self.queued_max;
             let Some(peer) = self.peers.get_mut(*key) else {
                 continue;
             };
             for packet in burst {
-                if peer.push(packet) {
+                if peer.push(packet, crowded) {
                     done.packets += 1;
                     done.bytes += packet.len() as u64;
                 } else {
                     done.peer_full += 1;
+                }
+            }
+            if let Some(stream) = peer.wants_key_frame(burst) {
+                // Merged and limited by the shard like any other.
+                let feedback = Feedback::KeyFrame;
+                let request = FeedbackOutput {
+                    stream,
+                    layer: 0,
+                    feedback,
+                };
+                if let Some(packet) = feedback::event(&request, cx.pool) {
+                    cx.actions.push(Action::Feedback { peer: *key, packet });
                 }
             }
             done.messages += 1;
