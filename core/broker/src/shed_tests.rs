@@ -2,7 +2,7 @@ use super::*;
 use sangam_model::StreamId;
 
 const FRESH: Duration = Duration::from_millis(1);
-const LATE: Duration = Duration::from_millis(81);
+const LATE: Duration = VIDEO_AGE_MAX.saturating_add(FRESH);
 
 /// One packet of a frame: letters as in `Flags`' debug form, `.` for none.
 fn packet(class: Class, marks: &str) -> Header {
@@ -106,7 +106,7 @@ fn a_key_frame_is_wanted_only_where_there_are_any() {
 fn audio_outlives_video_and_the_rest_goes_only_for_want_of_room() {
     let mut shedder = Shedder::new();
     let mut admit = |class, age, full| shedder.admit(&packet(class, "."), age, full);
-    let later = Duration::from_millis(201);
+    let later = AUDIO_AGE_MAX + FRESH;
     assert_eq!(admit(Class::Audio, LATE, false), Admit::Deliver);
     assert_eq!(
         admit(Class::Audio, later, false),

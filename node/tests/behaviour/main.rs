@@ -11,7 +11,6 @@ mod links;
 mod networks;
 mod slow;
 mod urgency;
-mod zz;
 
 #[path = "../support/mod.rs"]
 mod support;
