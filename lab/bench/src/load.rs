@@ -130,6 +130,14 @@ impl Load {
         self.frames[(number % self.frames.len() as u64) as usize]
     }
 
+    /// The number of the next frame, this one included, that decodes by itself; this one if no
+    /// frame of the load is marked so.
+    pub(crate) fn next_key_frame(&self, number: u64) -> u64 {
+        let numbers = number..number + self.frames.len() as u64;
+        let mut keys = numbers.filter(|number| self.frame(*number).key);
+        keys.next().unwrap_or(number)
+    }
+
     /// Packets of one round.
     pub(crate) fn packets_per_round(&self) -> u64 {
         self.frames

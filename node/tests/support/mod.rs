@@ -2,6 +2,7 @@
 
 pub(crate) mod cable;
 pub(crate) mod raw;
+pub(crate) mod torrent;
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::atomic::{AtomicU32, Ordering};

@@ -267,6 +267,11 @@ impl Raw {
         Some(self.events.remove(0))
     }
 
+    /// Takes and acknowledges what came, as the broker gives up a client that never does.
+    pub(crate) fn catch_up(&mut self) {
+        while self.event(Duration::from_millis(1)).is_some() {}
+    }
+
     /// Whether the broker says goodbye or ends the stream in time.
     pub(crate) fn is_dismissed(&mut self) -> bool {
         let until = Instant::now() + PATIENCE;

@@ -10,6 +10,8 @@ use std::time::Duration;
 
 use sangam_io::clock;
 use sangam_model::Time;
+use sangam_wire::Event;
+use sangam_wire::feedback::Feedback;
 
 use super::peer::Spec;
 use super::station::{Sockets, Station, Tally, hurry};
@@ -62,6 +64,8 @@ struct Studio {
     sources: Vec<Source>,
     due: BinaryHeap<Reverse<(Time, usize)>>,
     published: Published,
+    /// Publishers that were asked for a key frame.
+    asked: Vec<usize>,
 }
 
 impl Publishers {
@@ -81,6 +85,7 @@ impl Publishers {
             sources: Vec::new(),
             due: BinaryHeap::new(),
             published: Published::default(),
+            asked: Vec::new(),
         };
         let thread = thread::spawn(move || studio.run(&inbox));
         Ok(Self {
@@ -147,7 +152,7 @@ impl Studio {
             let next = self.due.peek().map_or(Time::NEVER, |Reverse((at, _))| *at);
             self.station.wait(next)?;
             self.send_due();
-            self.station.receive(|_, _, _| {})?;
+            self.answer()?;
             self.station.tend(|_| false);
         }
         self.station.close();
@@ -169,6 +174,26 @@ impl Studio {
         self.published.packets = vec![0; self.sources.len()];
         self.published.in_window = vec![0; self.sources.len()];
         self.load = Some(load);
+    }
+
+    /// Does what an encoder does when it is asked for a key frame: the next frame is one.
+    fn answer(&mut self) -> Result<(), Error> {
+        let asked = &mut self.asked;
+        self.station.receive(|peer, event, _| {
+            let feedback = Event::payload_of(event).and_then(Feedback::decode);
+            if feedback == Ok(Feedback::KeyFrame) {
+                asked.push(peer);
+            }
+        })?;
+        let Some(load) = &self.load else {
+            return Ok(());
+        };
+        for peer in self.asked.drain(..) {
+            if let Some(source) = self.sources.iter_mut().find(|source| source.peer == peer) {
+                source.frame = load.next_key_frame(source.frame);
+            }
+        }
+        Ok(())
     }
 
     fn open(&self, load: &Load, count: usize) -> Vec<Source> {

@@ -48,6 +48,7 @@ pub(super) fn run(options: &Options) -> Result<Reports, Error> {
         report.ours.push(row);
         progress.step();
     }
+    report.headline.set("receivers", receivers(options).name());
     report.paper = paper::rows(paper::AUDIO_SINGLE_BROKER);
     report.plot = Some(Plot {
         x: "users",

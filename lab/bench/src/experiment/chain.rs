@@ -1,7 +1,7 @@
 //! `audio-chain` and `chain-10`: how far a packet gets over many brokers.
 
-use super::{BAD_PERCENT_MAX, Reports, columns, one_meeting, receivers, row_span, scaled};
-use crate::args::Options;
+use super::{BAD_PERCENT_MAX, Reports, columns, one_meeting, row_span, scaled};
+use crate::args::{Options, Receivers};
 use crate::error::Error;
 use crate::load::Media;
 use crate::paper;
@@ -23,7 +23,10 @@ pub(super) fn run_audio(options: &Options) -> Result<Reports, Error> {
     let users = vec![scaled(AUDIO_USERS, options); AUDIO_BROKERS];
     let title = "One audio conference over a chain of four brokers";
     let mut report = Report::new("audio-chain", title);
-    let outcome = measure(options, Media::Audio, &users)?;
+    // Four machines' readers on one would take the processors from the brokers.
+    let receivers = options.receivers.unwrap_or(Receivers::Sink);
+    report.headline.set("receivers", receivers.name());
+    let outcome = measure(options, (Media::Audio, receivers), &users)?;
     push_rows(&mut report, &users, &outcome);
     report.paper = paper::rows(paper::AUDIO_CHAIN);
     let name = "lost and late at any measured receiver, in percent";
@@ -39,7 +42,9 @@ pub(super) fn run_audio(options: &Options) -> Result<Reports, Error> {
 pub(super) fn run_ten(options: &Options) -> Result<Reports, Error> {
     let users = vec![scaled(TEN_USERS, options); TEN];
     let mut report = Report::new("chain-10", "One video meeting over a chain of ten brokers");
-    let outcome = measure(options, Media::Video, &users)?;
+    let receivers = super::receivers(options);
+    report.headline.set("receivers", receivers.name());
+    let outcome = measure(options, (Media::Video, receivers), &users)?;
     push_rows(&mut report, &users, &outcome);
     report.paper = paper::rows(paper::CHAIN_OF_TEN);
     let last = outcome.among(|probe| probe.broker + 1 == TEN);
@@ -49,7 +54,11 @@ pub(super) fn run_ten(options: &Options) -> Result<Reports, Error> {
     Ok(vec![("chain-10".to_owned(), report)])
 }
 
-fn measure(options: &Options, media: Media, users: &[usize]) -> Result<Outcome, Error> {
+fn measure(
+    options: &Options,
+    (media, receivers): (Media, Receivers),
+    users: &[usize],
+) -> Result<Outcome, Error> {
     let progress = Progress::new(1);
     progress.at(&format!(
         "{} brokers, {} users",
@@ -62,7 +71,7 @@ fn measure(options: &Options, media: Media, users: &[usize]) -> Result<Outcome, 
         shards: options.shards.unwrap_or(1),
         queuing: Queuing::Double,
         meetings: one_meeting(users.to_vec()),
-        receivers: receivers(options),
+        receivers,
         span: row_span(options),
     })
 }

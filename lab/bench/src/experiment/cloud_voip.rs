@@ -40,6 +40,7 @@ pub(super) fn run(options: &Options) -> Result<Reports, Error> {
         report.ours.push(row);
         progress.step();
     }
+    report.headline.set("receivers", receivers(options).name());
     report.paper = paper::rows(paper::CLOUD_VOIP);
     for row in &mut report.paper {
         let bad = row.number("latency_max_ms") > Some(ROUND_TRIP_MS_MAX)

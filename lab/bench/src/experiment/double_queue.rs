@@ -98,7 +98,8 @@ fn measure(report: &mut Report, case: &Case, span: Duration) -> Result<Outcome, 
             .with("users_first", case.users[0])
             .with("users_second", case.users[1])
             .with("broker", broker + 1)
-            .with("loaded", case.loaded);
+            .with("loaded", case.loaded)
+            .with("receivers", case.receivers.name());
         for (column, place) in [
             ("latency_first_ms", Place::First),
             ("latency_last_ms", Place::Last),

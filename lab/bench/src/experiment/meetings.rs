@@ -81,6 +81,7 @@ fn run(options: &Options, series: &Series) -> Result<Reports, Error> {
         progress.step();
     }
     report.verdict.conclude();
+    report.headline.set("receivers", receivers(options).name());
     report.paper = paper::rows(series.paper);
     report.plot = Some(Plot {
         x: "users",

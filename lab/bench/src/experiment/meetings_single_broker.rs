@@ -53,6 +53,7 @@ pub(super) fn run(options: &Options) -> Result<Reports, Error> {
             progress.step();
         }
     }
+    report.headline.set("receivers", receivers(options).name());
     report.paper = paper::rows(paper::MEETINGS_SINGLE_BROKER);
     report.plot = Some(Plot {
         x: "users",

@@ -38,6 +38,7 @@ pub(super) fn run(options: &Options) -> Result<Reports, Error> {
         }
         progress.step();
     }
+    report.headline.set("receivers", receivers(options).name());
     report.paper = paper::rows(paper::SINGLE_MEETING);
     report.plot = Some(Plot {
         x: "users",

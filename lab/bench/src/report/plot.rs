@@ -1,7 +1,9 @@
-//! One picture per report: ours in full colour, the paper's in grey.
+//! One picture per report: ours in full colour, the paper's in grey. The vertical axis is
+//! logarithmic, since a paper's overload rows lie a thousand times above everything else.
 
 use std::collections::BTreeMap;
 
+use plotters::coord::combinators::LogCoord;
 use plotters::coord::types::RangedCoordf64;
 use plotters::prelude::*;
 
@@ -12,7 +14,8 @@ const SIZE: (u32, u32) = (860, 480);
 const FONT: (&str, u32) = ("sans-serif", 14);
 
 type Points = Vec<(f64, f64)>;
-type Chart<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<RangedCoordf64, RangedCoordf64>>;
+type Plane = Cartesian2d<RangedCoordf64, LogCoord<f64>>;
+type Chart<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Plane>;
 
 /// What a picture shows: columns of the rows.
 pub(crate) struct Plot {
@@ -41,7 +44,9 @@ impl Plot {
         for row in rows {
             let name = self.series.and_then(|series| row.get(series));
             let name = name.map_or_else(String::new, |value| value.to_text());
-            if let (Some(x), Some(y)) = (row.number(self.x), row.number(self.y)) {
+            if let (Some(x), Some(y)) = (row.number(self.x), row.number(self.y))
+                && y > 0.0
+            {
                 lines.entry(name).or_default().push((x, y));
             }
         }
@@ -59,13 +64,13 @@ impl Plot {
     ) -> Result<(), DrawingAreaErrorKind<std::io::Error>> {
         let area = SVGBackend::with_string(text, SIZE).into_drawing_area();
         area.fill(&WHITE)?;
-        let (right, top) = extent([ours, paper]);
+        let (right, bottom, top) = extent([ours, paper]);
         let mut chart = ChartBuilder::on(&area)
             .caption(title, ("sans-serif", 18))
             .margin(16)
             .x_label_area_size(44)
             .y_label_area_size(64)
-            .build_cartesian_2d(0.0..right, 0.0..top)?;
+            .build_cartesian_2d(0.0..right, (bottom..top).log_scale())?;
         chart
             .configure_mesh()
             .x_desc(self.x)
@@ -132,26 +137,14 @@ fn colour(whose: &str, number: usize) -> RGBColor {
     RGBColor(shade, shade, shade)
 }
 
-/// Ends of the axes: a little beyond the largest value. A paper's overload row may lie a
-/// hundred times above everything else; the vertical axis then ends at ten times the largest
-/// of ours or at the median of the paper's, whichever is higher.
-fn extent(lines: [&BTreeMap<String, Points>; 2]) -> (f64, f64) {
-    let values = |lines: &BTreeMap<String, Points>, pick: fn(&(f64, f64)) -> f64| {
-        let mut all: Vec<f64> = lines.values().flatten().map(pick).collect();
-        all.sort_by(f64::total_cmp);
-        all
-    };
-    let largest = |all: &[f64]| all.last().copied().unwrap_or(0.0);
-    let right = lines
-        .iter()
-        .map(|lines| largest(&values(lines, |p| p.0)))
-        .fold(1e-9, f64::max);
-    let ours = values(lines[0], |p| p.1);
-    let paper = values(lines[1], |p| p.1);
-    let median = paper.get(paper.len() / 2).copied().unwrap_or(0.0);
-    let cap = (largest(&ours) * 10.0).max(median * 2.0);
-    let top = largest(&ours).max(largest(&paper).min(cap)).max(1e-9);
-    (right * 1.05, top * 1.1)
+/// The right end of the horizontal axis, and both ends of the vertical one.
+fn extent(lines: [&BTreeMap<String, Points>; 2]) -> (f64, f64, f64) {
+    let points = || lines.into_iter().flat_map(BTreeMap::values).flatten();
+    let right = points().map(|point| point.0).fold(1.0, f64::max);
+    let positive = || points().map(|point| point.1).filter(|y| *y > 0.0);
+    let bottom = positive().fold(f64::INFINITY, f64::min).min(1e9);
+    let top = positive().fold(bottom, f64::max);
+    (right * 1.05, bottom / 2.0, top * 2.0)
 }
 
 #[cfg(test)]
@@ -183,15 +176,17 @@ mod tests {
     }
 
     #[test]
-    fn an_overload_row_does_not_flatten_the_rest() {
+    fn the_axes_hold_an_overload_row_and_leave_zeros_out() {
         let plot = Plot {
             x: "x",
             y: "y",
             series: None,
         };
         let row = |x: u64, y: f64| Row::default().with("x", x).with("y", y);
-        let ours = plot.lines(&[row(1, 1.0), row(2, 2.0)]);
-        let paper = plot.lines(&[row(1, 5.0), row(2, 6.0), row(3, 2290.0)]);
-        assert!(extent([&ours, &paper]).1 < 30.0);
+        let ours = plot.lines(&[row(1, 0.0), row(2, 2.0)]);
+        let paper = plot.lines(&[row(1, 5.0), row(3, 2290.0)]);
+        let (right, bottom, top) = extent([&ours, &paper]);
+        assert!(right > 3.0 && (0.5..2.0).contains(&bottom) && top > 2290.0);
+        assert!(extent([&BTreeMap::new(), &BTreeMap::new()]).1 > 0.0);
     }
 }
