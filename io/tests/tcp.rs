@@ -62,20 +62,30 @@ fn a_unit_arrives_whole_however_it_is_cut() {
     for family in ["127.0.0.1:0", "[::1]:0"] {
         let (mut near, mut framed) = pair(family, LIMITS);
         near.set_nodelay(true).unwrap();
-        let bytes = [unit(b"first"), unit(b""), unit(b"second")].concat();
+        let bytes = [unit(b"first"), unit(b"2"), unit(b"third")].concat();
         let mut units = Vec::new();
         for byte in bytes {
             near.write_all(&[byte]).unwrap();
             units.extend(read(&mut framed).0);
         }
-        assert_eq!(units, [&b"first"[..], b"", b"second"]);
+        assert_eq!(units, [&b"first"[..], b"2", b"third"]);
     }
+}
+
+#[test]
+fn a_unit_of_no_bytes_ends_the_stream() {
+    let (mut near, mut framed) = pair("127.0.0.1:0", LIMITS);
+    near.write_all(&[unit(b"first"), unit(b"")].concat())
+        .unwrap();
+    let (units, result) = read(&mut framed);
+    assert_eq!(units, [b"first"]);
+    assert!(matches!(result, Err(FramedError::Empty)), "{result:?}");
 }
 
 #[test]
 fn many_units_in_one_write_arrive_in_order() {
     let (mut near, mut framed) = pair("127.0.0.1:0", LIMITS);
-    let sent: Vec<Vec<u8>> = (0..300).map(|n| vec![n as u8; n * 7]).collect();
+    let sent: Vec<Vec<u8>> = (1..=300).map(|n| vec![n as u8; n * 7]).collect();
     let bytes: Vec<u8> = sent.iter().flat_map(|bytes| unit(bytes)).collect();
     let writer = std::thread::spawn(move || near.write_all(&bytes).map(|()| near));
     assert_eq!(read_count(&mut framed, 300), sent);

@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 use sangam_io::alloc::CountingAllocator;
 use sangam_node::{Broker, BrokerConfig, Queuing};
 
-#[allow(dead_code)]
 mod support;
 
 use support::raw::Raw;
@@ -28,6 +27,7 @@ fn frames(brokers: &[&Broker]) -> u64 {
 /// Allocations of relaying and delivering so many events, beyond those of link frames.
 fn allocations(queuing: Queuing, events: u64) -> u64 {
     let patient = |config| BrokerConfig {
+        pool_small: 16_384,
         publisher_packets_per_s: u32::MAX,
         keepalive_ms: 60_000,
         queuing,

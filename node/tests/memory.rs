@@ -6,7 +6,6 @@ use std::fs;
 use sangam_node::{Broker, BrokerConfig};
 use sangam_wire::{Frame, Refusal};
 
-#[allow(dead_code)]
 mod support;
 
 use support::raw::{Raw, bytes_of};

@@ -44,12 +44,16 @@ pub(crate) fn run(plan: &Plan) -> Result<Outcome, Error> {
     crowd.join(plan, &brokers)?;
     let mut publishers = Publishers::new(Arc::clone(&window))?;
     publishers.add(joining::publishers(plan, &brokers));
-    joining::wait("publishers", plan.meetings.len(), || publishers.is_ready())?;
+    joining::wait("publishers joined", plan.meetings.len(), || {
+        publishers.is_ready()
+    })?;
 
     let load = Arc::new(Load::of(plan.media));
     publishers.begin(Arc::clone(&load));
     wait_for_first_packets(&crowd)?;
     publishers.pause();
+    // Who is deaf cannot acknowledge: announcements have to be over by then.
+    crowd.wait_announced(plan)?;
     thread::sleep(LATE);
     crowd.settle(plan.receivers);
     thread::sleep(LATE);

@@ -302,21 +302,21 @@ impl Shard {
 
     fn deliver(&mut self, job: usize) {
         let mut current = std::mem::take(&mut self.jobs[job]);
-        let port = current.port;
-        self.deliver_slice(&mut current);
+        let port = self.deliver_slice(&mut current);
         // Back in its place first: it must follow when a receiver is removed.
         self.jobs[job] = current;
-        if !self.actions.is_empty() {
+        if let Some(port) = port.filter(|_| !self.actions.is_empty()) {
             self.perform(port);
         }
     }
 
-    fn deliver_slice(&mut self, job: &mut Job) {
-        let Some(stream) = self.audience.stream(job.stream()) else {
-            return job.clear();
-        };
-        let Some(rest) = job.rest(stream, self.ports.len()) else {
-            return job.clear();
+    /// Serves the next receivers of a burst; on which port, if there are any.
+    fn deliver_slice(&mut self, job: &mut Job) -> Option<usize> {
+        let stream = self.audience.stream(job.stream());
+        let rest = stream.and_then(|stream| job.rest(stream, self.ports.len()));
+        let (Some(stream), Some(rest)) = (stream, rest) else {
+            job.clear();
+            return None;
         };
         let slice = &rest[..rest.len().min(SLICE)];
         let port = job.port;
@@ -340,6 +340,7 @@ impl Shard {
         if job.rest(stream, self.ports.len()).is_none() {
             job.clear();
         }
+        Some(port)
     }
 
     /// Feedback from the lane for publishers of this shard.

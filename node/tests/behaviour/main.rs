@@ -10,6 +10,7 @@ mod limits;
 mod links;
 mod networks;
 mod slow;
+mod stage;
 mod urgency;
 
 #[path = "../support/mod.rs"]

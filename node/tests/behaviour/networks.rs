@@ -16,9 +16,9 @@ fn relayed(brokers: &[Broker]) -> Vec<u64> {
 
 /// What each broker relays while something happens.
 fn relayed_during(brokers: &[Broker], act: impl FnOnce()) -> Vec<u64> {
-    let before = relayed(brokers);
+    let before = settled(|| relayed(brokers));
     act();
-    let after = relayed(brokers);
+    let after = settled(|| relayed(brokers));
     after
         .iter()
         .zip(before)

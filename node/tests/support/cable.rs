@@ -1,4 +1,4 @@
-//! A cable between a broker and whoever dials it: it can be cut, and it counts what crosses it.
+//! A cable between a broker and whoever dials it: it can be cut, it can lose, and it measures.
 
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
@@ -23,8 +23,6 @@ pub(crate) struct Cable {
 struct State {
     cut: AtomicBool,
     over: AtomicBool,
-    /// Events that crossed in either direction.
-    events: AtomicU64,
     /// The longest datagram that crossed.
     longest: AtomicUsize,
     /// Events towards the caller still to be lost.
@@ -83,11 +81,6 @@ impl Cable {
         self.state.losses.store(count, Relaxed);
     }
 
-    /// Events that crossed so far.
-    pub(crate) fn events(&self) -> u64 {
-        self.state.events.load(Relaxed)
-    }
-
     /// Bytes of the longest datagram so far.
     pub(crate) fn longest(&self) -> usize {
         self.state.longest.load(Relaxed)
@@ -114,7 +107,6 @@ impl State {
                 if down && self.losses.fetch_update(Relaxed, Relaxed, lost).is_ok() {
                     continue;
                 }
-                self.events.fetch_add(1, Relaxed);
             }
             self.longest.fetch_max(len, Relaxed);
             // Nobody may be there: then it is lost, as on any cable.

@@ -1,5 +1,8 @@
 //! What the tests of a running broker have in common: brokers, clients, numbered events, patience.
 
+// Each test program uses a part of it.
+#![allow(dead_code)]
+
 pub(crate) mod cable;
 pub(crate) mod raw;
 pub(crate) mod torrent;
@@ -128,6 +131,19 @@ pub(crate) fn counted(broker: &Broker, name: &str) -> u64 {
     let samples = broker.samples();
     let of_name = samples.iter().filter(|sample| sample.name == name);
     of_name.map(|sample| sample.value as u64).sum()
+}
+
+/// What is read, once it stays the same for a moment: an event is received before the thread that
+/// sent it counts it.
+pub(crate) fn settled<T: PartialEq>(mut read: impl FnMut() -> T) -> T {
+    let mut last = read();
+    loop {
+        thread::park_timeout(LOOK * 10);
+        let now = read();
+        if std::mem::replace(&mut last, now) == last {
+            return last;
+        }
+    }
 }
 
 /// How often the broker dropped something for this reason.

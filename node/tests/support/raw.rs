@@ -112,18 +112,17 @@ impl Raw {
     /// Says hello to the public UDP port, twice as it must.
     #[track_caller]
     pub(crate) fn udp(public: SocketAddr) -> Self {
-        Self::udp_with(public, 1_472)
+        Self::udp_with(public, hello(7, None))
     }
 
-    /// The same, over a path that carries datagrams of this size.
+    /// The same, with a hello of the caller's choice.
     #[track_caller]
-    pub(crate) fn udp_with(public: SocketAddr, datagram_max: u16) -> Self {
+    pub(crate) fn udp_with(public: SocketAddr, hello: Hello) -> Self {
         let say = |cookie| {
-            let hello = Hello {
-                datagram_max,
-                ..hello(7, cookie)
-            };
-            bytes_of(&Frame::Hello(hello))
+            bytes_of(&Frame::Hello(Hello {
+                cookie,
+                ..hello.clone()
+            }))
         };
         let socket = socket_beside(public);
         socket.send_to(&say(None), public).expect("sent");
@@ -132,10 +131,12 @@ impl Raw {
             panic!("no retry: {retry:?}");
         };
         socket.send_to(&say(Some(cookie)), public).expect("sent");
-        // It comes from another port of the broker.
+        // A client's comes from another port of the broker.
         let welcome = welcome_in(&datagram(&socket));
         let mut control = public;
-        control.set_port(welcome.control_port);
+        if welcome.control_port != 0 {
+            control.set_port(welcome.control_port);
+        }
         Self::new(
             Wire::Udp {
                 socket,

@@ -31,6 +31,7 @@ pub(crate) struct Listener {
 
 enum Command {
     Add(Vec<Spec>),
+    Count,
     Deafen,
     Finish,
 }
@@ -99,6 +100,12 @@ impl Listener {
         self.tally.ready.load(Ordering::Relaxed) == self.expected
     }
 
+    /// Whether everybody knows of a stream, as far as was known when this was last asked.
+    pub(crate) fn is_announced(&self) -> bool {
+        self.tell(Command::Count);
+        self.tally.announced.load(Ordering::Relaxed) == self.expected
+    }
+
     /// Ends it and returns what measured participants recorded, in their order.
     ///
     /// # Errors
@@ -133,6 +140,7 @@ fn run(
                     ears.grow();
                 }
             }
+            Ok(Command::Count) => station.count_announced(),
             Ok(Command::Deafen) => {
                 deaf = true;
                 station.stop_reading();

@@ -53,6 +53,8 @@ pub(super) struct Peer {
     pub(super) stream: Option<StreamId>,
     /// How far it is.
     pub(super) standing: Standing,
+    /// The streams it was told of since its link came up.
+    pub(super) announced: u32,
     /// How often its link died.
     pub(super) deaths: u32,
 }
@@ -77,6 +79,7 @@ impl Peer {
             media: broker,
             stream: None,
             standing: Standing::Waiting,
+            announced: 0,
             deaths: 0,
         }
     }
@@ -131,6 +134,7 @@ impl Peer {
     }
 
     fn up(&mut self, now: Time, welcome: &Welcome) {
+        self.announced = 0;
         let at = |port: u16| {
             let mut address = self.spec.broker;
             if port != 0 {
@@ -158,6 +162,7 @@ impl Peer {
                 self.stream = Some(*stream);
                 self.standing = Standing::Ready;
             }
+            Message::Announce { .. } => self.announced += 1,
             Message::Refused { reason, .. } => self.standing = Standing::Refused(*reason),
             _ => {}
         }

@@ -69,6 +69,11 @@ impl Peers {
         self.refused
     }
 
+    /// How many know of a stream. Walks the list: to be asked for now and then.
+    pub(super) fn announced(&self) -> u64 {
+        self.list.iter().filter(|peer| peer.announced > 0).count() as u64
+    }
+
     /// How many links died, all together.
     pub(super) fn deaths(&self) -> u64 {
         self.list.iter().map(|peer| u64::from(peer.deaths)).sum()

@@ -28,6 +28,8 @@ const TURN: Duration = Duration::from_millis(5);
 pub(crate) struct Tally {
     /// Participants that have what they came for.
     pub(crate) ready: AtomicU64,
+    /// Participants that know of a stream; brought up to date when somebody asks.
+    pub(crate) announced: AtomicU64,
     /// Participants the broker refused.
     pub(crate) refused: AtomicU64,
     /// Links that died.
@@ -211,6 +213,12 @@ impl Station {
         let packets = packets.map(|bytes| Outgoing { to, from, bytes });
         self.send.send(&self.sockets[0], packets, &mut self.report);
         self.report.packets - before
+    }
+
+    /// Brings [`Tally::announced`] up to date.
+    pub(super) fn count_announced(&self) {
+        let count = self.peers.announced();
+        self.tally.announced.store(count, Ordering::Relaxed);
     }
 
     /// Says goodbye for everybody, and counts the links that died before.

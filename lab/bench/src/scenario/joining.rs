@@ -65,6 +65,21 @@ impl Crowd {
         self.wait_ready()
     }
 
+    /// Waits until everybody was told of the stream he is to receive.
+    ///
+    /// # Errors
+    /// [`Error::Join`] if somebody is not.
+    pub(super) fn wait_announced(&self, plan: &Plan) -> Result<(), Error> {
+        let all = || self.passive.iter().chain([&self.probes]);
+        // Each one is asked, so that all counts are brought up to date.
+        let told = || all().filter(|listener| !listener.is_announced()).count() == 0;
+        wait(
+            "participants told of their stream",
+            plan.participants(),
+            told,
+        )
+    }
+
     /// From now on passive participants do what the plan says.
     pub(super) fn settle(&self, receivers: Receivers) {
         if receivers == Receivers::Sink {
@@ -139,7 +154,7 @@ impl Crowd {
     fn wait_ready(&self) -> Result<(), Error> {
         let all = || self.passive.iter().chain([&self.probes]);
         let expected: u64 = all().map(|listener| listener.expected).sum();
-        wait("participants", expected as usize, || {
+        wait("participants joined", expected as usize, || {
             all().all(Listener::is_ready)
         })
         .map_err(|error| {
@@ -172,7 +187,7 @@ pub(super) fn wait(who: &str, count: usize, done: impl Fn() -> bool) -> Result<(
         if begun.elapsed() > patience {
             let seconds = patience.as_secs();
             return Err(Error::Join(format!(
-                "{count} {who} did not join within {seconds} s"
+                "not all {count} {who} within {seconds} s"
             )));
         }
         thread::sleep(POLL);
