@@ -420,6 +420,7 @@ fn bind(address: SocketAddr, config: &BrokerConfig, gro: bool) -> Result<UdpSock
         recv_buffer: config.socket_buffer,
         send_buffer: config.socket_buffer,
         gro: gro && config.queuing == Queuing::Double,
+        overflow_count: true,
         path_mtu_discovery: true,
         ..UdpOptions::default()
     };

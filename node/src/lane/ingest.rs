@@ -124,6 +124,9 @@ impl Lane {
         if route.hops.is_empty() && route.shards == 0 {
             return self.counters.unwanted.add(1);
         }
+        if header.flags.contains(Flags::KEY) {
+            self.gate.key_frame_seen(header.stream, header.layer);
+        }
         let packet = packet.freeze();
         for hop in route
             .hops

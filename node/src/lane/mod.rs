@@ -88,6 +88,8 @@ pub(crate) struct Lane {
     sockets: Vec<UdpSocket>,
     /// Away while its datagrams are handled.
     batch: Option<RecvBatch>,
+    /// Datagrams each socket has lost for want of room.
+    overflows: Vec<u32>,
     poller: Poller,
     events: Events,
     sleeper: Sleeper,
@@ -149,6 +151,7 @@ impl Lane {
                 clock_domain: clock::clock_domain(),
             },
             pool: parts.pool,
+            overflows: vec![0; parts.sockets.len()],
             sockets: parts.sockets,
             batch: Some(RecvBatch::new(batch, BATCH_BYTES)),
             poller,
@@ -244,6 +247,9 @@ impl Lane {
                 }
             };
             for datagram in batch.datagrams() {
+                if let Some(overflow) = datagram.overflow {
+                    self.note_overflow(socket, overflow);
+                }
                 self.datagram(datagram.bytes, datagram.source);
             }
             let full = got == batch.capacity();
@@ -259,6 +265,14 @@ impl Lane {
             }
         }
         true
+    }
+
+    /// Counts what the kernel had no room for; it tells the sum since the socket was opened.
+    fn note_overflow(&mut self, socket: usize, overflow: u32) {
+        let lost = overflow.wrapping_sub(self.overflows[socket]);
+        self.overflows[socket] = overflow;
+        self.counters
+            .dropped_many(DropReason::SocketOverflow, lost.into());
     }
 
     fn take_from_shards(&mut self) -> bool {

@@ -22,7 +22,7 @@ use sangam_io::pool::{Packet, Pool};
 use sangam_io::port::{Action, Context, Port};
 use sangam_io::wake::{Sleeper, Waker};
 use sangam_model::{Class, StreamId, Time, limits};
-use sangam_wire::Header;
+use sangam_wire::{Flags, Header};
 
 use crate::command::{ControlEvent, Entry, Outlet, ShardCommand};
 use crate::counters::Counters;
@@ -283,6 +283,9 @@ impl Shard {
             };
             match stream.shedder.admit(&header, now - at, false) {
                 Admit::Deliver => {
+                    if header.flags.contains(Flags::KEY) {
+                        self.gate.key_frame_seen(header.stream, header.layer);
+                    }
                     if is_kept(class, packet.len()) {
                         self.cache
                             .insert(header.stream, header.sequence, packet.clone());
