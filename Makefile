@@ -25,7 +25,7 @@ run: ## set up, build, and show two brokers carrying a real clip
 	$(SANGAM) demo
 
 build: ## the release binaries: sangam, and sangam-bench beside it
-	cargo build --release --locked --package sangam --package sangam-bench
+	cargo build --release --locked --package sangam-app --package sangam-bench
 
 test: ## set up, then every check: style, lints, tidy, tests, bench smoke
 	@./scripts/setup.sh test
