@@ -188,6 +188,9 @@ impl LinkTable {
     }
 
     pub(super) fn by_address(&self, address: SocketAddr) -> Option<LinkId> {
+        if self.addresses.is_empty() {
+            return None;
+        }
         self.addresses.get(&address).copied()
     }
 

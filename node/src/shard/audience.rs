@@ -3,6 +3,7 @@
 //! The lists change one subscriber at a time; nothing is rebuilt when somebody joins or leaves.
 
 use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 
 use sangam_broker::{FilterIndex, Shedder};
@@ -32,6 +33,28 @@ impl From<Subscriber> for u32 {
     /// A shard has at most 256 ports, and a port 2^24 peers: 64 times what a broker may have.
     fn from(who: Subscriber) -> Self {
         (Self::from(who.port) << PEER_BITS) | who.peer
+    }
+}
+
+/// Hashes stream ids by one multiplication. Only ids that this broker or a neighbour has given are
+/// ever inserted, so nobody outside can choose them to collide.
+#[derive(Debug, Default)]
+struct StreamHasher(u64);
+
+impl Hasher for StreamHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.write_u64((*byte).into()));
+    }
+
+    fn write_u64(&mut self, n: u64) {
+        // Knuth, The Art of Computer Programming, section 6.4: the golden ratio of 2^64. The high
+        // half is the good one, and the table uses the low bits.
+        let product = (self.0 ^ n).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        self.0 = product ^ (product >> 32);
     }
 }
 
@@ -77,7 +100,7 @@ pub(crate) enum Subscribed {
 /// The streams a shard knows, its subscribers' filters, and the lists that follow from both.
 #[derive(Debug)]
 pub(crate) struct Audience {
-    streams: HashMap<StreamId, Stream>,
+    streams: HashMap<StreamId, Stream, BuildHasherDefault<StreamHasher>>,
     by_topic: HashMap<Topic, Vec<StreamId>>,
     filters: HashMap<Subscriber, Vec<Filter>>,
     index: FilterIndex<Subscriber>,
@@ -91,7 +114,7 @@ pub(crate) struct Audience {
 impl Audience {
     pub(crate) fn new(ports: usize) -> Self {
         Self {
-            streams: HashMap::new(),
+            streams: HashMap::default(),
             by_topic: HashMap::new(),
             filters: HashMap::new(),
             index: FilterIndex::new(limits::CLIENTS_PER_BROKER * 4),
@@ -105,6 +128,10 @@ impl Audience {
 
     pub(crate) fn stream(&self, id: StreamId) -> Option<&Stream> {
         self.streams.get(&id)
+    }
+
+    pub(crate) fn knows(&self, id: StreamId) -> bool {
+        self.streams.contains_key(&id)
     }
 
     pub(crate) fn stream_mut(&mut self, id: StreamId) -> Option<&mut Stream> {

@@ -273,7 +273,7 @@ impl Shard {
             let Ok(Entry { packet, .. }) = self.inbound[class as usize].pop() else {
                 return false;
             };
-            if self.audience.stream(header.stream).is_none() {
+            if !self.audience.knows(header.stream) {
                 // The lane's snapshot may be newer than what this shard has read so far.
                 self.take_commands();
             }
@@ -395,9 +395,11 @@ impl Shard {
     }
 }
 
-/// Whether an event is kept to answer NACKs: not one in a large buffer, as those are few.
+/// Whether an event is kept to answer NACKs. Audio is not: a repetition comes after its playout,
+/// and keeping it would cost every packet of it two cold cache lines. Nor is what fills a large
+/// buffer, as those are few.
 pub(crate) fn is_kept(class: Class, len: usize) -> bool {
-    class != Class::Rtcp && len <= limits::EVENT_LEN_SMALL
+    matches!(class, Class::Video | Class::Data) && len <= limits::EVENT_LEN_SMALL
 }
 
 fn token(port: usize) -> u64 {
