@@ -49,13 +49,7 @@ impl DoorPort {
     fn take(&mut self, peer: PeerKey, item: Item, cx: &mut Context<'_>) {
         let action = match item {
             Item::Message(message) => request::action(peer, message, None),
-            Item::Event(packet) => match packet.header() {
-                Ok(header) if header.class == Class::Feedback => {
-                    Some(Action::Feedback { peer, packet })
-                }
-                Ok(_) => Some(Action::Ingest { peer, packet }),
-                Err(_) => None,
-            },
+            Item::Event(packet) => request::event(peer, packet).ok(),
             Item::State(_) => None,
         };
         match action {

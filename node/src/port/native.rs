@@ -14,8 +14,8 @@ use sangam_io::port::{Action, Context, Delivery, PeerKey, Port};
 use sangam_io::timer::Wheel;
 use sangam_io::udp::{Address, Fanout, RecvBatch, SendReport, UdpSocket};
 use sangam_link::{Input, Output, Session, SessionConfig, Timing, fragment};
+use sangam_model::Time;
 use sangam_model::limits::{BURST_MAX, CONTROL_QUEUE_MAX};
-use sangam_model::{Class, Time};
 use sangam_wire::{Frame, Hello, Refusal, Welcome, is_event};
 
 use super::peers::Peers;
@@ -171,11 +171,8 @@ impl NativePort {
         let Some(packet) = cx.pool.copy(bytes).map(sangam_io::pool::PacketMut::freeze) else {
             return self.counters.dropped(DropReason::PoolExhausted);
         };
-        match packet.header() {
-            Ok(header) if header.class == Class::Feedback => {
-                cx.actions.push(Action::Feedback { peer: key, packet });
-            }
-            Ok(_) => cx.actions.push(Action::Ingest { peer: key, packet }),
+        match request::event(key, packet) {
+            Ok(action) => cx.actions.push(action),
             Err(error) => self.counters.dropped(error.into()),
         }
     }

@@ -1,9 +1,22 @@
-//! What a client's control message asks of the shard.
+//! What a client's control message or event asks of the shard.
 
 use std::net::SocketAddr;
 
+use sangam_io::pool::Packet;
 use sangam_io::port::{Action, PeerKey};
-use sangam_wire::Message;
+use sangam_model::Class;
+use sangam_wire::{Message, WireError};
+
+/// The action for an event of a client: feedback goes towards the origin, all else into the lane.
+///
+/// # Errors
+/// The header cannot be read.
+pub(super) fn event(peer: PeerKey, packet: Packet) -> Result<Action, WireError> {
+    Ok(match packet.header()?.class {
+        Class::Feedback => Action::Feedback { peer, packet },
+        _ => Action::Ingest { peer, packet },
+    })
+}
 
 /// The action for a message of a client; `None` if clients may not say such a thing.
 pub(super) fn action(

@@ -17,8 +17,8 @@ use sangam_io::port::{Action, Context, Delivery, PeerKey, Port};
 use sangam_io::tcp::{Framed, OutLimits, Progress, accept};
 use sangam_io::timer::Wheel;
 use sangam_link::{Acceptor, Input, Output, Session, SessionConfig, Timing, Verdict};
+use sangam_model::Time;
 use sangam_model::limits::CONTROL_QUEUE_MAX;
-use sangam_model::{Class, Time};
 use sangam_wire::feedback::Feedback;
 use sangam_wire::{Frame, Hello, Message, Refusal, Refuse, Role, Welcome, WireError, is_event};
 
@@ -162,11 +162,8 @@ impl TcpPort {
         let Some(packet) = cx.pool.copy(bytes).map(PacketMut::freeze) else {
             return self.counters.dropped(DropReason::PoolExhausted);
         };
-        match packet.header() {
-            Ok(header) if header.class == Class::Feedback => {
-                cx.actions.push(Action::Feedback { peer: key, packet });
-            }
-            Ok(_) => cx.actions.push(Action::Ingest { peer: key, packet }),
+        match request::event(key, packet) {
+            Ok(action) => cx.actions.push(action),
             Err(error) => self.counters.dropped(error.into()),
         }
     }
