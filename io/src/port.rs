@@ -126,8 +126,15 @@ pub trait Port: Send {
     fn woken(&mut self, cx: &mut Context<'_>);
 
     /// Sends every packet of a burst (one stream, in order, at most
-    /// [`sangam_model::limits::BURST_MAX`]) to every peer.
+    /// [`sangam_model::limits::BURST_MAX`]) to every peer, at once or by the next
+    /// [`Port::flush`].
     fn deliver(&mut self, burst: &[Packet], peers: &[PeerKey], cx: &mut Context<'_>) -> Delivery;
+
+    /// Hands the kernel what [`Port::deliver`] has gathered; `false` while it keeps something
+    /// that the kernel does not take.
+    fn flush(&mut self, _done: &mut Delivery) -> bool {
+        true
+    }
 
     /// Tells a peer something: answers, announcements.
     fn tell(&mut self, peer: PeerKey, message: Message, cx: &mut Context<'_>);

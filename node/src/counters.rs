@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use sangam_broker::DropReason;
+use sangam_io::port::Delivery;
 use sangam_model::Class;
 
 /// A number that one thread raises and any thread reads.
@@ -79,6 +80,14 @@ impl Counters {
 
     pub(crate) fn dropped_many(&self, reason: DropReason, n: u64) {
         self.drops[reason as usize].add(n);
+    }
+
+    pub(crate) fn delivery(&self, done: &Delivery) {
+        self.delivered.packets.add(done.packets);
+        self.delivered.messages.add(done.messages);
+        self.delivered.bytes.add(done.bytes);
+        self.dropped_many(DropReason::PeerQueueFull, done.peer_full);
+        self.dropped_many(DropReason::SendError, done.errors);
     }
 
     pub(crate) fn drops(&self, reason: DropReason) -> u64 {

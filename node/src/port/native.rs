@@ -12,7 +12,7 @@ use sangam_io::poll::Interest;
 use sangam_io::pool::Packet;
 use sangam_io::port::{Action, Context, Delivery, PeerKey, Port};
 use sangam_io::timer::Wheel;
-use sangam_io::udp::{Address, Fanout, RecvBatch, SendReport, UdpSocket};
+use sangam_io::udp::{Address, Fanout, RecvBatch, SendBatch, SendReport, UdpSocket};
 use sangam_link::{Input, Output, Session, SessionConfig, Timing, fragment};
 use sangam_model::Time;
 use sangam_model::limits::{BURST_MAX, CONTROL_QUEUE_MAX};
@@ -28,6 +28,10 @@ const BATCH: usize = 32;
 const BATCH_BYTES: usize = 4_096;
 /// Calls before others have their turn; the poller tells when there is more.
 const BATCHES_PER_TURN: usize = 4;
+/// Messages that wait for more of their kind, at most: as many as one sendmmsg takes.
+const GATHERED_MAX: usize = 64;
+/// Peers up to which a single packet waits for others.
+const SMALL_AUDIENCE: usize = 16;
 /// No datagram of ours is longer.
 const DATAGRAM_LEN_MAX: usize = 65_535;
 
@@ -55,6 +59,9 @@ pub(crate) struct NativePort {
     /// No peer takes less.
     smallest: u16,
     destinations: Vec<Address>,
+    /// Single packets for small audiences, which share system calls.
+    gathered: Vec<(Address, Packet)>,
+    sender: SendBatch,
     wheel: Wheel<PeerKey>,
     due: Vec<PeerKey>,
 }
@@ -85,6 +92,8 @@ impl NativePort {
             addresses: Vec::new(),
             datagram_max: Vec::new(),
             destinations: Vec::new(),
+            gathered: Vec::with_capacity(GATHERED_MAX),
+            sender: SendBatch::new(),
             wheel: Wheel::new(clock::now()),
             due: Vec::new(),
         }
@@ -323,6 +332,20 @@ impl Port for NativePort {
             self.deliver_in_pieces(burst, peers, &mut done);
             return done;
         }
+        if let [packet] = burst
+            && peers.len() <= SMALL_AUDIENCE
+        {
+            let room = GATHERED_MAX - self.gathered.len() >= peers.len() || self.flush(&mut done);
+            if room {
+                let to = peers.iter().map(|key| self.addresses[*key as usize]);
+                self.gathered.extend(to.map(|to| (to, packet.clone())));
+                done.peers = peers.len();
+            }
+            return done;
+        }
+        if !self.flush(&mut done) {
+            return done;
+        }
         let mut slices: [&[u8]; BURST_MAX] = [&[]; BURST_MAX];
         for (slice, packet) in slices.iter_mut().zip(burst) {
             *slice = packet;
@@ -338,6 +361,19 @@ impl Port for NativePort {
         let unsent = report.would_block.div_ceil(burst.len().max(1) as u64) as usize;
         done.peers = peers.len() - unsent;
         done
+    }
+
+    fn flush(&mut self, done: &mut Delivery) -> bool {
+        if self.gathered.is_empty() {
+            return true;
+        }
+        let mut report = SendReport::default();
+        let packets = self.gathered.iter().map(|(to, packet)| (*to, &packet[..]));
+        self.sender.send(&self.socket, packets, &mut report);
+        add(done, &report);
+        let left = report.would_block as usize;
+        self.gathered.drain(..self.gathered.len() - left);
+        left == 0
     }
 
     fn tell(&mut self, peer: PeerKey, message: sangam_wire::Message, cx: &mut Context<'_>) {

@@ -19,7 +19,7 @@ use sangam_broker::{Admit, DropReason, FeedbackGate, PacketCache};
 use sangam_io::clock;
 use sangam_io::poll::{Events, Interest, Poller};
 use sangam_io::pool::{Packet, Pool};
-use sangam_io::port::{Action, Context, Port};
+use sangam_io::port::{Action, Context, Delivery, Port};
 use sangam_io::wake::{Sleeper, Waker};
 use sangam_model::{Class, StreamId, Time, limits};
 use sangam_wire::{Flags, Header};
@@ -247,6 +247,7 @@ impl Shard {
             self.deliver(0);
             return true;
         }
+        self.flush();
         if self.jobs[1].is_idle() {
             let _ = self.load(1, Class::Data, now) || self.load(1, Class::Video, now);
         }
@@ -333,17 +334,20 @@ impl Shard {
         let done = self.ports[port].deliver(job.burst(), slice, &mut cx);
         job.cursor += done.peers;
         self.blocked = done.peers < slice.len();
-        self.counters.delivered.packets.add(done.packets);
-        self.counters.delivered.messages.add(done.messages);
-        self.counters.delivered.bytes.add(done.bytes);
-        self.counters
-            .dropped_many(DropReason::PeerQueueFull, done.peer_full);
-        self.counters
-            .dropped_many(DropReason::SendError, done.errors);
+        self.counters.delivery(&done);
         if job.rest(stream, self.ports.len()).is_none() {
             job.clear();
         }
         Some(port)
+    }
+
+    /// Nothing urgent waits any more: what ports have gathered goes out.
+    fn flush(&mut self) {
+        let mut done = Delivery::default();
+        for port in &mut self.ports {
+            self.blocked |= !port.flush(&mut done);
+        }
+        self.counters.delivery(&done);
     }
 
     /// Feedback from the lane for publishers of this shard.
