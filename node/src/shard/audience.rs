@@ -69,12 +69,27 @@ pub(crate) struct Stream {
     pub(crate) shedder: Shedder,
     /// Receivers by port, in the order of their subscription.
     lists: Vec<Vec<PeerKey>>,
+    /// Where in a list deliveries begin, as a fraction of 2^32.
+    turn: u32,
 }
 
 impl Stream {
     /// The receivers that hang on `port`.
     pub(crate) fn peers(&self, port: usize) -> &[PeerKey] {
         self.lists.get(port).map_or(&[], Vec::as_slice)
+    }
+
+    /// Where in a list of `len` receivers a delivery begins.
+    pub(crate) fn first(&self, len: usize) -> usize {
+        ((u64::from(self.turn) * len as u64) >> 32) as usize
+    }
+
+    /// Lets others be first from now on. Called for each key frame: that is when a large audience
+    /// waits longest, and nobody should be last every time. Between key frames everybody keeps the
+    /// place, as a change of place is jitter.
+    pub(crate) fn rotate(&mut self) {
+        // Steps of the golden ratio spread turns evenly, however few there are.
+        self.turn = self.turn.wrapping_add(0x9e37_79b9);
     }
 }
 
@@ -176,6 +191,7 @@ impl Audience {
                 owner,
                 shedder,
                 lists,
+                turn: 0,
             },
         );
     }

@@ -286,6 +286,9 @@ impl Shard {
                 Admit::Deliver => {
                     if header.flags.contains(Flags::KEY) {
                         self.gate.key_frame_seen(header.stream, header.layer);
+                        if header.flags.contains(Flags::FRAME_START) {
+                            stream.rotate();
+                        }
                     }
                     if is_kept(class, packet.len()) {
                         self.cache
