@@ -7,7 +7,7 @@ use std::sync::mpsc::{SyncSender, TrySendError};
 
 use sangam_broker::{LinkId, Owner};
 use sangam_io::wake::Waker;
-use sangam_model::{Filter, MediaInfo, StreamId, Time, Topic};
+use sangam_model::{BrokerId, Filter, MediaInfo, StreamId, Time, Topic};
 use sangam_wire::Message;
 
 use sangam_io::pool::Packet;
@@ -65,7 +65,7 @@ pub(crate) enum ControlEvent {
     },
     /// A client left; its streams end.
     OwnerGone(Owner),
-    LinkUp(LinkId),
+    LinkUp(LinkId, BrokerId),
     LinkDown(LinkId),
     Message {
         link: LinkId,

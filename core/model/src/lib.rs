@@ -5,10 +5,12 @@
 mod ids;
 pub mod limits;
 mod media;
+mod scope;
 mod time;
 mod topic;
 
 pub use ids::{BrokerId, Incarnation, StreamId};
 pub use media::{Class, MediaInfo, MediaInfoError};
+pub use scope::Scope;
 pub use time::Time;
 pub use topic::{Filter, Topic, TopicError};

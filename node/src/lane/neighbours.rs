@@ -240,7 +240,7 @@ impl Lane {
         link.peer = Some(peer);
         link.datagram_max = datagram_max.into();
         tracing::info!(broker = %peer.0, address = %link.address, "link up");
-        self.control.send(ControlEvent::LinkUp(id));
+        self.control.send(ControlEvent::LinkUp(id, peer.0));
         self.links.show(self.now, true);
     }
 
