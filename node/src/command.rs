@@ -7,6 +7,7 @@ use std::sync::mpsc::{SyncSender, TrySendError};
 
 use sangam_broker::{LinkId, Owner};
 use sangam_io::wake::Waker;
+use sangam_link::Measured;
 use sangam_model::{Filter, MediaInfo, StreamId, Time, Topic};
 use sangam_wire::Message;
 
@@ -67,6 +68,15 @@ pub(crate) enum ControlEvent {
     OwnerGone(Owner),
     LinkUp(LinkId),
     LinkDown(LinkId),
+    /// A neighbour was not heard for 150 ms; its link may die, or recover.
+    LinkSuspect(LinkId),
+    /// A suspect neighbour is heard again.
+    LinkRecovered(LinkId),
+    /// How good a link is: once a second, or when it changed by more than a fifth.
+    LinkMeasured {
+        link: LinkId,
+        measured: Measured,
+    },
     Message {
         link: LinkId,
         message: Message,

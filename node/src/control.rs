@@ -146,6 +146,13 @@ impl Control {
                 self.interest.handle(now, InterestInput::LinkDown(link));
                 self.streams.handle(now, StreamInput::LinkDown(link));
             }
+            // Routes do not follow them yet.
+            ControlEvent::LinkSuspect(link) | ControlEvent::LinkRecovered(link) => {
+                tracing::debug!(%link, "a link is suspect, or is no more");
+            }
+            ControlEvent::LinkMeasured { link, measured } => {
+                tracing::trace!(%link, ?measured, "a link was measured");
+            }
             ControlEvent::Message { link, message } => {
                 self.interest
                     .handle(now, InterestInput::Message(link, &message));

@@ -7,8 +7,10 @@ pub mod limits;
 mod media;
 mod time;
 mod topic;
+mod units;
 
 pub use ids::{BrokerId, Incarnation, StreamId};
 pub use media::{Class, MediaInfo, MediaInfoError};
 pub use time::Time;
 pub use topic::{Filter, Topic, TopicError};
+pub use units::Bitrate;

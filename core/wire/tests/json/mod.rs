@@ -2,7 +2,9 @@
 
 use sangam_model::{MediaInfo, StreamId};
 use sangam_wire::feedback::Nack;
-use sangam_wire::{Event, Feedback, Flags, Frame, Hello, Hop, Message, Role, WireError, rtcp, rtp};
+use sangam_wire::{
+    Event, Feedback, Flags, Frame, Hello, Hop, Message, Role, Traffic, WireError, rtcp, rtp,
+};
 use serde_json::{Value, json};
 
 pub(crate) fn hex(bytes: &[u8]) -> String {
@@ -90,16 +92,28 @@ pub(crate) fn frame(frame: &Frame<'_>) -> Value {
             "reason": lower(refuse.reason),
             "retry_after_ms": refuse.retry_after_ms,
         }),
-        Frame::Ping { session, sent_us } => {
-            json!({ "frame": "ping", "session": session, "sent_us": sent_us })
-        }
+        Frame::Ping {
+            session,
+            sent_us,
+            traffic,
+        } => json!({
+            "frame": "ping",
+            "session": session,
+            "sent_us": sent_us,
+            "traffic": traffic.map(traffic_of),
+        }),
         Frame::Pong {
             session,
             echo_us,
             now_us,
-        } => {
-            json!({ "frame": "pong", "session": session, "echo_us": echo_us, "now_us": now_us })
-        }
+            traffic,
+        } => json!({
+            "frame": "pong",
+            "session": session,
+            "echo_us": echo_us,
+            "now_us": now_us,
+            "traffic": traffic.map(traffic_of),
+        }),
         Frame::Control {
             session,
             sequence,
@@ -117,6 +131,10 @@ pub(crate) fn frame(frame: &Frame<'_>) -> Value {
             json!({ "frame": "bye", "session": session, "reason": lower(reason) })
         }
     }
+}
+
+fn traffic_of(traffic: Traffic) -> Value {
+    json!({ "packets": traffic.packets, "bytes": traffic.bytes })
 }
 
 fn carried(frame: &Frame<'_>) -> Vec<Value> {
