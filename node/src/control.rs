@@ -146,6 +146,16 @@ impl Control {
                 self.routing.handle(now, RoutingInput::LinkDown(link));
                 self.streams.handle(now, StreamInput::LinkDown(link));
             }
+            ControlEvent::LinkSuspect(link) => {
+                self.routing.handle(now, RoutingInput::LinkSuspect(link));
+            }
+            ControlEvent::LinkRecovered(link) => {
+                self.routing.handle(now, RoutingInput::LinkRecovered(link));
+            }
+            ControlEvent::LinkMeasured { link, measured } => {
+                let measured = RoutingInput::LinkMeasured(link, &measured);
+                self.routing.handle(now, measured);
+            }
             ControlEvent::Message { link, message } => {
                 self.routing
                     .handle(now, RoutingInput::Message(link, &message));

@@ -4,13 +4,17 @@
 
 mod ids;
 pub mod limits;
+mod measured;
 mod media;
 mod scope;
 mod time;
 mod topic;
+mod units;
 
 pub use ids::{BrokerId, Incarnation, StreamId};
+pub use measured::Measured;
 pub use media::{Class, MediaInfo, MediaInfoError};
 pub use scope::Scope;
 pub use time::Time;
 pub use topic::{Filter, Topic, TopicError};
+pub use units::Bitrate;

@@ -11,4 +11,4 @@ mod graph;
 mod weight;
 
 pub use graph::{Edge, Graph, UNREACHABLE, Ways};
-pub use weight::{Measured, WEIGHT_MAX, Weigher};
+pub use weight::{WEIGHT_MAX, Weigher};

@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use sangam_model::Time;
+use sangam_model::{Measured, Time};
 
 /// The largest weight: a link that is to be used only if there is no other.
 pub const WEIGHT_MAX: u16 = u16::MAX;
@@ -24,17 +24,6 @@ const PATIENCE: Duration = Duration::from_secs(3);
 /// and not sooner after the last change than this: ways must not swing.
 const REST: Duration = Duration::from_secs(10);
 
-/// What a link measured lately.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Measured {
-    /// Smoothed round trip.
-    pub rtt: Duration,
-    /// Mean deviation of the delay, as in RFC 3550 section 6.4.1.
-    pub jitter: Duration,
-    /// Share of packets lost, in millionths.
-    pub loss_ppm: u32,
-}
-
 /// The weight of one link over time.
 #[derive(Clone, Debug)]
 pub struct Weigher {
@@ -46,16 +35,13 @@ pub struct Weigher {
     differs: Option<Time>,
 }
 
-impl Measured {
-    /// The weight that just this measurement would give, `1..=WEIGHT_MAX`.
-    #[must_use]
-    pub fn weight(&self) -> u16 {
-        let us = |d: Duration| u64::try_from(d.as_micros()).unwrap_or(u64::MAX / 4);
-        let delay = us(self.rtt) / 2 + us(self.jitter).saturating_mul(DEVIATIONS);
-        let loss = u64::from(self.loss_ppm) * UNITS_PER_PERCENT / 10_000;
-        let units = HOP_UNITS + delay.div_ceil(UNIT_US) + loss;
-        u16::try_from(units).unwrap_or(WEIGHT_MAX)
-    }
+/// The weight that just this measurement would give, `1..=WEIGHT_MAX`.
+fn weight_of(measured: &Measured) -> u16 {
+    let us = |d: Duration| u64::try_from(d.as_micros()).unwrap_or(u64::MAX / 4);
+    let delay = us(measured.rtt) / 2 + us(measured.jitter).saturating_mul(DEVIATIONS);
+    let loss = u64::from(measured.loss_ppm) * UNITS_PER_PERCENT / 10_000;
+    let units = HOP_UNITS + delay.div_ceil(UNIT_US) + loss;
+    u16::try_from(units).unwrap_or(WEIGHT_MAX)
 }
 
 impl Weigher {
@@ -63,7 +49,7 @@ impl Weigher {
     #[must_use]
     pub fn new(pinned: Option<u16>) -> Self {
         Self {
-            weight: pinned.unwrap_or(Measured::default().weight()),
+            weight: pinned.unwrap_or(weight_of(&Measured::default())),
             pinned,
             changed: None,
             differs: None,
@@ -81,7 +67,7 @@ impl Weigher {
         if self.pinned.is_some() {
             return false;
         }
-        let target = measured.weight();
+        let target = weight_of(measured);
         let gap = target.abs_diff(self.weight);
         if gap <= STEP_UNITS || gap <= self.weight / 4 {
             self.differs = None;
@@ -122,15 +108,15 @@ mod tests {
 
     #[test]
     fn delay_deviation_and_loss_add_up() {
-        assert_eq!(rtt(0).weight(), 3);
-        assert_eq!(rtt(90).weight(), 3 + 450);
+        assert_eq!(weight_of(&rtt(0)), 3);
+        assert_eq!(weight_of(&rtt(90)), 3 + 450);
         let shaky = Measured {
             jitter: Duration::from_millis(5),
             loss_ppm: 10_000,
             ..rtt(90)
         };
-        assert_eq!(shaky.weight(), 3 + 450 + 100 + 100);
-        assert_eq!(rtt(1 << 40).weight(), WEIGHT_MAX);
+        assert_eq!(weight_of(&shaky), 3 + 450 + 100 + 100);
+        assert_eq!(weight_of(&rtt(1 << 40)), WEIGHT_MAX);
     }
 
     #[test]

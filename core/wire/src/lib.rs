@@ -26,7 +26,7 @@ pub use extension::{ExtensionBlock, Extensions, Fragment, Hop, TRACE_HOPS_MAX, T
 pub use feedback::Feedback;
 pub use frame::{
     CONTROL_ROOM, Capabilities, DATAGRAM_MIN, FRAME_LEN_MAX, Frame, HELLO_LEN, Hello, Refuse, Role,
-    Welcome,
+    Traffic, Welcome,
 };
 pub use header::{Flags, HEADER_LEN, Header, VERSION, is_event};
 pub use message::{

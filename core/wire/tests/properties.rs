@@ -8,12 +8,18 @@ use sangam_wire::feedback::{Nack, Report};
 use sangam_wire::{
     BROKERS_MAX, CONTROL_ROOM, Capabilities, DATAGRAM_MIN, DIGEST_MAX, Event, ExtensionBlock,
     Feedback, Flags, Fragment, Frame, HELLO_LEN, Header, Hello, Join, LinkState, LinkView, Message,
-    NEIGHBOURS_MAX, Refusal, Refuse, Register, Role, Route, Sources, VERSION, Version, Welcome,
-    check, messages,
+    NEIGHBOURS_MAX, Refusal, Refuse, Register, Role, Route, Sources, Traffic, VERSION, Version,
+    Welcome, check, messages,
 };
 
 fn refusal() -> impl Strategy<Value = Refusal> {
     (0u8..=10).prop_map(|bits| Refusal::from_bits(bits).unwrap())
+}
+
+fn traffic() -> impl Strategy<Value = Option<Traffic>> {
+    prop::option::of(
+        (any::<u64>(), any::<u64>()).prop_map(|(packets, bytes)| Traffic { packets, bytes }),
+    )
 }
 
 fn stream() -> impl Strategy<Value = StreamId> {
@@ -229,14 +235,19 @@ fn frame() -> impl Strategy<Value = Frame<'static>> {
                 retry_after_ms,
             })
         }),
-        (session(), any::<u64>()).prop_map(|(session, sent_us)| Frame::Ping { session, sent_us }),
-        (session(), any::<u64>(), any::<u64>()).prop_map(|(session, echo_us, now_us)| {
-            Frame::Pong {
+        (session(), any::<u64>(), traffic()).prop_map(|(session, sent_us, traffic)| Frame::Ping {
+            session,
+            sent_us,
+            traffic,
+        }),
+        (session(), any::<u64>(), any::<u64>(), traffic()).prop_map(
+            |(session, echo_us, now_us, traffic)| Frame::Pong {
                 session,
                 echo_us,
                 now_us,
+                traffic,
             }
-        }),
+        ),
         (session(), any::<u16>()).prop_map(|(session, ack)| Frame::Ack { session, ack }),
         (session(), refusal()).prop_map(|(session, reason)| Frame::Bye { session, reason }),
     ]

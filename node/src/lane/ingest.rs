@@ -81,7 +81,7 @@ impl Lane {
             Err(error) => return self.malformed(error),
         };
         if let Source::Link(link) = source {
-            if !self.links.heard(link, self.now) {
+            if !self.links.received(link, self.now, bytes.len()) {
                 return self.counters.dropped(DropReason::LinkDown);
             }
             if header.flags.contains(Flags::FRAGMENT) {

@@ -3,8 +3,8 @@
 use core::time::Duration;
 use std::collections::{BTreeMap, VecDeque};
 
-use sangam_model::{BrokerId, Time};
-use sangam_route::{Measured, Weigher};
+use sangam_model::{BrokerId, Measured, Time};
+use sangam_route::Weigher;
 use sangam_wire::{LinkView, Message, Version};
 
 use super::joins::Key;

@@ -13,8 +13,7 @@ use core::fmt;
 use std::collections::{BTreeSet, VecDeque};
 
 use sangam_model::limits::FILTERS_PER_BROKER;
-use sangam_model::{BrokerId, Class, Filter, Incarnation, Scope, Time, Topic};
-use sangam_route::Measured;
+use sangam_model::{BrokerId, Class, Filter, Incarnation, Measured, Scope, Time, Topic};
 use sangam_wire::Message;
 
 use crate::{LinkId, LinkSet};

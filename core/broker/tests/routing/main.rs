@@ -11,8 +11,7 @@ use sangam_broker::{
     Change, Description, EXPIRY, LinkId, REFRESH, Routing, RoutingError, RoutingInput,
     RoutingOutput, Standing, WIDE_FILTERS_MAX,
 };
-use sangam_model::{BrokerId, Class, Filter, Incarnation, Scope, Time, Topic};
-use sangam_route::Measured;
+use sangam_model::{BrokerId, Class, Filter, Incarnation, Measured, Scope, Time, Topic};
 use sangam_wire::{Join, LinkState, LinkView, Message, Register, Route, Sources, Version};
 
 const US: BrokerId = BrokerId(1);

@@ -4,7 +4,7 @@ use sangam_model::{MediaInfo, StreamId};
 use sangam_wire::feedback::Nack;
 use sangam_wire::{
     Event, Feedback, Flags, Frame, Hello, Hop, Join, LinkState, LinkView, Message, Register, Role,
-    Route, Sources, Version, WireError, rtcp, rtp,
+    Route, Sources, Traffic, Version, WireError, rtcp, rtp,
 };
 use serde_json::{Value, json};
 
@@ -93,16 +93,28 @@ pub(crate) fn frame(frame: &Frame<'_>) -> Value {
             "reason": lower(refuse.reason),
             "retry_after_ms": refuse.retry_after_ms,
         }),
-        Frame::Ping { session, sent_us } => {
-            json!({ "frame": "ping", "session": session, "sent_us": sent_us })
-        }
+        Frame::Ping {
+            session,
+            sent_us,
+            traffic,
+        } => json!({
+            "frame": "ping",
+            "session": session,
+            "sent_us": sent_us,
+            "traffic": traffic.map(traffic_of),
+        }),
         Frame::Pong {
             session,
             echo_us,
             now_us,
-        } => {
-            json!({ "frame": "pong", "session": session, "echo_us": echo_us, "now_us": now_us })
-        }
+            traffic,
+        } => json!({
+            "frame": "pong",
+            "session": session,
+            "echo_us": echo_us,
+            "now_us": now_us,
+            "traffic": traffic.map(traffic_of),
+        }),
         Frame::Control {
             session,
             sequence,
@@ -120,6 +132,10 @@ pub(crate) fn frame(frame: &Frame<'_>) -> Value {
             json!({ "frame": "bye", "session": session, "reason": lower(reason) })
         }
     }
+}
+
+fn traffic_of(traffic: Traffic) -> Value {
+    json!({ "packets": traffic.packets, "bytes": traffic.bytes })
 }
 
 fn carried(frame: &Frame<'_>) -> Vec<Value> {
