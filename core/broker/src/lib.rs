@@ -63,7 +63,6 @@ mod cache;
 mod drops;
 mod feedback;
 mod filters;
-mod hash;
 mod links;
 mod outbox;
 mod routing;

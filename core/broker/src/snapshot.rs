@@ -2,10 +2,10 @@
 
 use std::net::SocketAddr;
 
-use sangam_model::{Class, StreamId};
+use sangam_model::{Class, StreamId, hash};
 use sangam_wire::Header;
 
-use crate::{LinkId, LinkSet, hash};
+use crate::{LinkId, LinkSet};
 
 /// Where every known stream goes, at one moment. Immutable: a change builds a new one.
 ///

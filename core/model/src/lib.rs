@@ -2,6 +2,7 @@
 //!
 //! Pure and small on purpose: no clock, socket, file, thread or randomness, and no dependency.
 
+pub mod hash;
 mod ids;
 pub mod limits;
 mod measured;

@@ -10,9 +10,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use sangam_model::limits::HOP_LIMIT;
 use sangam_model::{BrokerId, Scope, Time};
+use sangam_route::rendezvous;
 use sangam_wire::{BROKERS_MAX, Message, Register, Route, Sources};
-
-use crate::hash;
 
 /// Brokers that keep the directory of one session: while one dies the other answers.
 const HOMES: usize = 2;
@@ -356,18 +355,7 @@ impl Membership {
     }
 }
 
-/// The brokers that keep a session's directory. All brokers with the same map choose the same,
-/// and when one comes or goes only its own sessions move (Thaler & Ravishankar, 1998).
+/// The brokers that keep a session's directory.
 fn homes(scope: &Scope, suitors: &[BrokerId]) -> Vec<BrokerId> {
-    let name = scope.as_str().bytes();
-    let name = name.fold(0, |hash, byte| {
-        hash::fold(hash ^ u64::from(byte), hash::KEY)
-    });
-    let mut best: Vec<(u64, BrokerId)> = Vec::with_capacity(HOMES + 1);
-    for id in suitors {
-        best.push((hash::fold(name, hash::KEY ^ u64::from(id.0)), *id));
-        best.sort_unstable_by(|a, b| b.cmp(a));
-        best.truncate(HOMES);
-    }
-    best.into_iter().map(|(_, id)| id).collect()
+    rendezvous(scope.as_str(), suitors.iter().copied(), HOMES)
 }

@@ -3,13 +3,13 @@
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
 
-use sangam_model::{BrokerId, Incarnation, Time};
+use sangam_model::{BrokerId, Incarnation, Time, hash};
 use sangam_route::{Edge, Graph, UNREACHABLE, WEIGHT_MAX, Ways};
 use sangam_wire::{LinkState, LinkView, Version};
 
 use super::links::Links;
 use super::{Description, Standing};
-use crate::{LinkId, hash};
+use crate::LinkId;
 
 /// Other brokers known at once.
 pub const ORIGINS_MAX: usize = 4_096;
