@@ -12,6 +12,7 @@ mod meetings;
 mod meetings_single_broker;
 mod single_meeting;
 mod smoke;
+mod wide_area;
 
 use std::time::Duration;
 
@@ -94,6 +95,17 @@ pub(crate) const ALL: &[Experiment] = &[
         name: "cloud-voip",
         about: "meetings of 200 with 1 KB every 12.5 ms (Fox et al., Table 1)",
         run: cloud_voip::run,
+    },
+    Experiment {
+        name: "cloud-voip-90ms",
+        about: "the same with the broker 90 ms of round trip away (Fox et al., Table 1)",
+        run: cloud_voip::run_across,
+    },
+    Experiment {
+        name: "wide-area",
+        about: "one video meeting at four sites, a broker at one or at each (Uyar & Fox, \
+                Tables 14 to 16)",
+        run: wide_area::run,
     },
     Experiment {
         name: "capacity",

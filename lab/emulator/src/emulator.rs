@@ -137,10 +137,8 @@ impl Control {
     /// # Errors
     /// [`Error::NoSite`], [`Error::Gone`].
     pub fn set_site_state(&self, site: usize, state: State) -> Result<(), Error> {
-        let others = (0..self.sites).filter(|other| *other != site);
-        others
-            .map(|other| self.set_state(site, other, state))
-            .collect()
+        let mut others = (0..self.sites).filter(|other| *other != site);
+        others.try_for_each(|other| self.set_state(site, other, state))
     }
 
     /// The quality of a directed path.

@@ -1,6 +1,7 @@
 //! One broker process.
 
 use std::fs::{self, File};
+use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -8,6 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
+use sangam_emulator::Site;
 use serde::Deserialize;
 
 use super::config::Setup;
@@ -23,6 +25,7 @@ const LOG_TAIL: usize = 8;
 /// A running broker; ends with the value.
 pub(crate) struct Broker {
     child: Child,
+    site: Option<Site>,
     http: SocketAddr,
     log: PathBuf,
     /// Where clients and neighbours send.
@@ -43,15 +46,17 @@ impl Broker {
     pub(crate) fn start(setup: &Setup, folder: &Path) -> Result<Self, Error> {
         let home = folder.join(format!("broker-{}", setup.number));
         fs::create_dir_all(&home).map_err(|error| Error::file(&home, error))?;
-        let http = free_port()?;
+        let site = setup.site.clone();
+        let http = free_port(site.as_ref())?;
         let config = home.join("sangam.toml");
         let text = setup.to_toml(http, &home.to_string_lossy());
         fs::write(&config, text).map_err(|error| Error::file(&config, error))?;
         let log = home.join("log");
-        let child = spawn(&config, &log)?;
+        let child = spawn(&config, &log, site.as_ref())?;
         let udp = SocketAddr::from(([127, 0, 0, 1], 0));
         let mut broker = Self {
             child,
+            site,
             http,
             log,
             udp,
@@ -80,7 +85,10 @@ impl Broker {
             if let Ok(Some(status)) = self.child.try_wait() {
                 return Err(self.failed(&format!("ended with {status}")));
             }
-            if http::get(self.http, "/readyz").is_ok_and(|(status, _)| status == 200) {
+            if self
+                .request("/readyz")
+                .is_ok_and(|(status, _)| status == 200)
+            {
                 return Ok(());
             }
             thread::sleep(POLL);
@@ -97,11 +105,15 @@ impl Broker {
     }
 
     fn get(&self, path: &str) -> Result<String, Error> {
-        match http::get(self.http, path) {
+        match self.request(path) {
             Ok((200, body)) => Ok(body),
             Ok((status, _)) => Err(self.failed(&format!("answered {status} to {path}"))),
             Err(error) => Err(self.failed(&format!("did not answer {path}: {error}"))),
         }
+    }
+
+    fn request(&self, path: &str) -> io::Result<(u16, String)> {
+        http::get(self.site.as_ref(), self.http, path)
     }
 
     fn failed(&self, what: &str) -> Error {
@@ -134,14 +146,18 @@ impl Drop for Broker {
     }
 }
 
-fn spawn(config: &Path, log: &Path) -> Result<Child, Error> {
+fn spawn(config: &Path, log: &Path, site: Option<&Site>) -> Result<Child, Error> {
     let output = File::create(log).map_err(|error| Error::file(log, error))?;
     let errors = output
         .try_clone()
         .map_err(|error| Error::file(log, error))?;
     let bench = std::env::current_exe().map_err(|error| Error::System("current_exe", error))?;
     let sangam = sangam_binary(&bench)?;
-    Command::new(bench)
+    let mut command = Command::new(bench);
+    if let Some(site) = site {
+        site.place(&mut command);
+    }
+    command
         .arg("exec")
         .arg(sangam)
         .args(["serve", "--config"])
@@ -169,8 +185,8 @@ fn sangam_binary(bench: &Path) -> Result<PathBuf, Error> {
     )))
 }
 
-fn free_port() -> Result<SocketAddr, Error> {
-    TcpListener::bind("127.0.0.1:0")
-        .and_then(|listener| listener.local_addr())
+fn free_port(site: Option<&Site>) -> Result<SocketAddr, Error> {
+    let find = || TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
+    site.map_or_else(find, |site| site.enter(find))
         .map_err(|error| Error::System("finding a free port", error))
 }
