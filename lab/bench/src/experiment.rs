@@ -6,6 +6,7 @@ mod chain;
 mod cloud_voip;
 mod columns;
 mod double_queue;
+mod emulator;
 mod fanout;
 mod limit;
 mod meetings;
@@ -50,6 +51,11 @@ pub(crate) const ALL: &[Experiment] = &[
         name: "fanout",
         about: "CPU per packet from a fan-out of 5 to 3,200, against raw sends in the same run",
         run: fanout::run,
+    },
+    Experiment {
+        name: "emulator",
+        about: "what the emulator itself adds to a packet's way",
+        run: emulator::run,
     },
     Experiment {
         name: "audio-single-broker",

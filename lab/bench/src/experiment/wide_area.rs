@@ -78,15 +78,15 @@ pub(super) fn run(options: &Options) -> Result<Reports, Error> {
         })
     };
     let title = "One video meeting at four sites, one broker and the publisher in Indiana";
-    let mut one = report("wide-area", title, options);
+    let mut one = report(title, options);
     measure(&mut one, &ONE)?;
     one.paper = paper::rows(paper::WIDE_AREA);
     let title = "The same with a broker at each distant site, linked to Indiana's";
-    let mut each = report("wide-area-brokers", title, options);
+    let mut each = report(title, options);
     measure(&mut each, &EACH)?;
     each.paper = paper::rows(paper::WIDE_AREA);
     let title = "The same with the publisher in the UK, with one broker and with one at each site";
-    let mut uk = report("wide-area-uk", title, options);
+    let mut uk = report(title, options);
     for layout in [ONE, EACH] {
         let publisher = UK;
         measure(
@@ -97,12 +97,12 @@ pub(super) fn run(options: &Options) -> Result<Reports, Error> {
             },
         )?;
     }
-    let reports = [one, each, uk].map(|report| (report.experiment.to_owned(), report));
-    Ok(reports.into())
+    let names = ["wide-area", "wide-area-brokers", "wide-area-uk"].map(str::to_owned);
+    Ok(names.into_iter().zip([one, each, uk]).collect())
 }
 
-fn report(name: &'static str, title: &str, options: &Options) -> Report {
-    let mut report = Report::new(name, title);
+fn report(title: &str, options: &Options) -> Report {
+    let mut report = Report::new("wide-area", title);
     report.headline.set("receivers", receivers(options).name());
     report.plot = Some(Plot {
         x: "users_per_site",

@@ -16,6 +16,8 @@ use super::config::Setup;
 use super::{CpuTimes, Metrics, http};
 use crate::error::Error;
 
+/// Names another `sangam` than the one beside this program.
+const BINARY: &str = "SANGAM_BIN";
 const START_PATIENCE: Duration = Duration::from_secs(15);
 const STOP_PATIENCE: Duration = Duration::from_secs(5);
 const POLL: Duration = Duration::from_millis(20);
@@ -162,6 +164,8 @@ fn spawn(config: &Path, log: &Path, site: Option<&Site>) -> Result<Child, Error>
         .arg(sangam)
         .args(["serve", "--config"])
         .arg(config)
+        // A broker refuses variables of its prefix that it does not know.
+        .env_remove(BINARY)
         .stdin(Stdio::null())
         .stdout(output)
         .stderr(errors)
@@ -171,7 +175,7 @@ fn spawn(config: &Path, log: &Path, site: Option<&Site>) -> Result<Child, Error>
 
 /// `$SANGAM_BIN`, or the `sangam` beside this program.
 fn sangam_binary(bench: &Path) -> Result<PathBuf, Error> {
-    let path = match std::env::var_os("SANGAM_BIN") {
+    let path = match std::env::var_os(BINARY) {
         Some(path) => PathBuf::from(path),
         None => bench.with_file_name("sangam"),
     };
