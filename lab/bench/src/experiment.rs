@@ -9,10 +9,12 @@ mod double_queue;
 mod emulator;
 mod fanout;
 mod limit;
+mod link_throughput;
 mod meetings;
 mod meetings_single_broker;
 mod single_meeting;
 mod smoke;
+mod stability;
 mod wide_area;
 
 use std::time::Duration;
@@ -106,6 +108,17 @@ pub(crate) const ALL: &[Experiment] = &[
         name: "cloud-voip-90ms",
         about: "the same with the broker 90 ms of round trip away (Fox et al., Table 1)",
         run: cloud_voip::run_across,
+    },
+    Experiment {
+        name: "link-throughput",
+        about: "1 to 128 connections and 1 to 4 pairs of sites 90 ms apart (Fox et al., Figures 1 \
+                and 2)",
+        run: link_throughput::run,
+    },
+    Experiment {
+        name: "stability",
+        about: "a long ping over a loaded link (Fox et al., message-level measurement)",
+        run: stability::run,
     },
     Experiment {
         name: "wide-area",

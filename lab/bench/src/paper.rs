@@ -9,7 +9,7 @@ use crate::report::{Row, Value};
 pub(crate) use broker_network::{
     CHAIN_OF_TEN, DOUBLE_QUEUE, MEETINGS_OF_20, MEETINGS_OF_40, SINGLE_MEETING, WIDE_AREA,
 };
-pub(crate) use cloud::CLOUD_VOIP;
+pub(crate) use cloud::{CLOUD_VOIP, LINK_THROUGHPUT, STABILITY};
 pub(crate) use voip::{AUDIO_CHAIN, AUDIO_SINGLE_BROKER, MEETINGS_SINGLE_BROKER};
 
 /// Capacities the papers state, in participants that still fared well.
@@ -81,6 +81,8 @@ mod tests {
             CHAIN_OF_TEN,
             CLOUD_VOIP,
             WIDE_AREA,
+            STABILITY,
+            LINK_THROUGHPUT,
             CAPACITY,
         ];
         for table in all.into_iter().flatten() {

@@ -14,7 +14,7 @@ use crate::paper;
 use crate::process::Queuing;
 use crate::progress::Progress;
 use crate::report::{Bound, Plot, Report, Row};
-use crate::scenario::{self, Meeting, Outcome, Place, Plan, Probe, Seen, Stand, Station, World};
+use crate::scenario::{self, Meeting, Outcome, Place, Plan, Seen, Stand, Station, World};
 
 /// The paper's sites and their one-way delay from the first, where the broker is, in
 /// microseconds: the first row of Table 14 less Indiana's, which is the broker's own. The first
@@ -159,10 +159,6 @@ fn world(network: &Emulator, layout: &Layout) -> World {
 }
 
 fn plan(options: &Options, layout: &Layout, users: usize) -> Plan {
-    let last = |broker| Probe {
-        broker,
-        place: Place::Last,
-    };
     let brokers = if layout.brokers_everywhere { 4 } else { 1 };
     Plan {
         media: Media::Video,
@@ -171,11 +167,10 @@ fn plan(options: &Options, layout: &Layout, users: usize) -> Plan {
             .shards
             .unwrap_or(if brokers == 1 { machine::cores() } else { 1 }),
         queuing: Queuing::Double,
-        meetings: vec![Meeting {
-            publisher: layout.publisher,
-            users: vec![0, users, users, users, users],
-            probes: (1..SITES.len()).map(last).collect(),
-        }],
+        meetings: vec![Meeting::measured_once(
+            layout.publisher,
+            vec![0, users, users, users, users],
+        )],
         receivers: receivers(options),
         span: row_span(options),
     }

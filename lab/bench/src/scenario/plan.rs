@@ -92,6 +92,23 @@ impl Meeting {
         }
     }
 
+    /// A meeting of which the last of each place is measured.
+    pub(crate) fn measured_once(publisher: usize, users: Vec<usize>) -> Self {
+        let last = |broker| Probe {
+            broker,
+            place: Place::Last,
+        };
+        let probes = (0..users.len())
+            .filter(|b| users[*b] > 0)
+            .map(last)
+            .collect();
+        Self {
+            publisher,
+            users,
+            probes,
+        }
+    }
+
     /// A meeting that only makes load.
     pub(crate) fn passive(publisher: usize, users: Vec<usize>) -> Self {
         Self {
