@@ -44,6 +44,7 @@ mod error;
 mod fabric;
 mod packet;
 mod path;
+mod privileges;
 mod quality;
 mod random;
 mod site;
@@ -55,6 +56,7 @@ pub use emulator::{Control, Emulator};
 pub use error::Error;
 pub use fabric::{Fabric, IN_FLIGHT_MAX, Strays};
 pub use path::{Cause, Counters, Fate, Path};
+pub use privileges::with_privileges;
 pub use quality::{
     DELAY_MAX, Delay, Jitter, Loss, MTU, MTU_MIN, Quality, Rate, Reordering, Shape, State,
 };

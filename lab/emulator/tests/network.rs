@@ -7,8 +7,8 @@ use std::net::{IpAddr, TcpListener, TcpStream};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use common::{PATIENCE, pair, privileged, round_trip, udp, wait_for};
-use sangam_emulator::{Emulator, Loss, Quality, Site, State, shift_clock};
+use common::{PATIENCE, pair, round_trip, udp, wait_for};
+use sangam_emulator::{Emulator, Loss, Quality, Site, State, shift_clock, with_privileges};
 
 fn addresses(site: &Site) -> [IpAddr; 2] {
     [site.v4().into(), site.v6().into()]
@@ -48,7 +48,7 @@ fn transfer((mut near, mut far): (TcpStream, TcpStream), len: usize) {
 
 #[test]
 fn a_delay_is_seen_by_both_families() {
-    privileged("a_delay_is_seen_by_both_families", || {
+    with_privileges("a_delay_is_seen_by_both_families", || {
         let network = pair();
         let quality = Quality::delayed(Duration::from_millis(45));
         network.control().set_both(0, 1, &quality).unwrap();
@@ -66,7 +66,7 @@ fn a_delay_is_seen_by_both_families() {
 
 #[test]
 fn every_address_of_a_site_is_its_own() {
-    privileged("every_address_of_a_site_is_its_own", || {
+    with_privileges("every_address_of_a_site_is_its_own", || {
         let network = pair();
         let [here, there] = network.sites() else {
             panic!("two sites");
@@ -82,7 +82,7 @@ fn every_address_of_a_site_is_its_own() {
 
 #[test]
 fn lost_packets_are_as_many_as_asked_for_and_counted() {
-    privileged("lost_packets_are_as_many_as_asked_for_and_counted", || {
+    with_privileges("lost_packets_are_as_many_as_asked_for_and_counted", || {
         let network = pair();
         let control = network.control();
         let lossy = Quality {
@@ -114,7 +114,7 @@ fn lost_packets_are_as_many_as_asked_for_and_counted() {
 
 #[test]
 fn a_cut_is_told_and_heals() {
-    privileged("a_cut_is_told_and_heals", || {
+    with_privileges("a_cut_is_told_and_heals", || {
         let network = pair();
         let there = &network.sites()[1];
         for address in addresses(there) {
@@ -137,7 +137,7 @@ fn a_cut_is_told_and_heals() {
 
 #[test]
 fn a_blackhole_is_silent_and_tcp_outlives_it() {
-    privileged("a_blackhole_is_silent_and_tcp_outlives_it", || {
+    with_privileges("a_blackhole_is_silent_and_tcp_outlives_it", || {
         let network = pair();
         let control = network.control();
         let (mut near, far) = connect(&network, network.sites()[1].v4().into());
@@ -155,7 +155,7 @@ fn a_blackhole_is_silent_and_tcp_outlives_it() {
 
 #[test]
 fn tcp_and_udp_learn_a_small_mtu() {
-    privileged("tcp_and_udp_learn_a_small_mtu", || {
+    with_privileges("tcp_and_udp_learn_a_small_mtu", || {
         let network = pair();
         let narrow = Quality {
             mtu: 1_300,
@@ -179,7 +179,7 @@ fn tcp_and_udp_learn_a_small_mtu() {
 
 #[test]
 fn a_program_runs_inside_its_site() {
-    privileged("a_program_runs_inside_its_site", || {
+    with_privileges("a_program_runs_inside_its_site", || {
         let network = pair();
         let there = &network.sites()[1];
         let output = there
@@ -198,7 +198,7 @@ fn a_program_runs_inside_its_site() {
 
 #[test]
 fn a_program_may_have_another_clock() {
-    privileged("a_program_may_have_another_clock", || {
+    with_privileges("a_program_may_have_another_clock", || {
         let network = pair();
         let uptime = |ahead: Option<Duration>| {
             let mut command = network.sites()[0].command("cat");
@@ -222,7 +222,7 @@ fn a_program_may_have_another_clock() {
 
 #[test]
 fn what_is_out_of_range_is_refused() {
-    privileged("what_is_out_of_range_is_refused", || {
+    with_privileges("what_is_out_of_range_is_refused", || {
         let network = pair();
         let control = network.control();
         let wrong = Quality {

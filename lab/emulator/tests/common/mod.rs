@@ -1,30 +1,13 @@
-//! Networks that the tests make, with privileges or with lent ones.
+//! What the tests have in common.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
-use std::process::Command;
 use std::time::Duration;
 
 use sangam_emulator::{Control, Counters, Emulator, Site};
 
 /// For whatever should come soon; only a broken test waits so long.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
-
-/// Runs a test, called `name`, with the privileges that namespaces need: root's, or those that a
-/// user namespace lends.
-pub(crate) fn privileged(name: &str, test: impl FnOnce()) {
-    if rustix::process::geteuid().is_root() {
-        return test();
-    }
-    let own = std::env::current_exe().expect("a test knows its program");
-    let lent = Command::new("unshare")
-        .args(["--user", "--map-root-user", "--kill-child", "--fork"])
-        .arg(own)
-        .args(["--exact", name, "--nocapture"])
-        .status()
-        .expect("unshare is part of util-linux");
-    assert!(lent.success(), "{name} failed with lent privileges");
-}
 
 /// Two sites, joined by perfect paths.
 pub(crate) fn pair() -> Emulator {
