@@ -45,6 +45,7 @@ impl Client {
             }
             Target::Udp(address) => driver::udp(address, &options)?,
             Target::Tcp(address) => driver::tcp(address, &options)?,
+            Target::Quic(target) => driver::quic(target, &options)?,
         };
         let incoming = Incoming::new(door, driver.is_some(), (shared.clone(), options.queue));
         Ok(Self {

@@ -60,6 +60,6 @@ mod state;
 pub use client::Client;
 pub use counters::ClientCounters;
 pub use error::{ClientError, SendError};
-pub use options::{Buffers, ClientOptions, Target};
+pub use options::{Buffers, ClientOptions, QuicTarget, Target};
 pub use publisher::{Numbering, Outgoing, Publisher};
 pub use received::{Received, UpInfo};

@@ -3,6 +3,7 @@
 use core::fmt;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use sangam_io::door::ClientDoor;
 use sangam_io::pool::Pool;
@@ -15,8 +16,21 @@ pub enum Target {
     Udp(SocketAddr),
     /// By a byte stream: where datagrams do not pass.
     Tcp(SocketAddr),
+    /// By QUIC: encrypted, for media over networks that nobody trusts.
+    Quic(QuicTarget),
     /// In the same process.
     Door(ClientDoor),
+}
+
+/// A broker's QUIC port.
+#[derive(Clone, Debug)]
+pub struct QuicTarget {
+    /// Where it is.
+    pub address: SocketAddr,
+    /// What its certificate must be for: a host name or an address.
+    pub name: String,
+    /// Which certificates are trusted.
+    pub tls: Arc<rustls::ClientConfig>,
 }
 
 /// Numbers of packet buffers, allocated when the client is made.
@@ -89,6 +103,7 @@ impl fmt::Display for Target {
         match self {
             Self::Udp(address) => write!(f, "udp {address}"),
             Self::Tcp(address) => write!(f, "tcp {address}"),
+            Self::Quic(target) => write!(f, "quic {}", target.address),
             Self::Door(_) => f.write_str("the broker in this process"),
         }
     }

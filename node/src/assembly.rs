@@ -26,6 +26,7 @@ use crate::lane::{self, Lane, LinkTable, ShardDoor};
 use crate::port::door::DoorPort;
 use crate::port::leg::LegPort;
 use crate::port::native::NativePort;
+use crate::port::quic::Opening;
 use crate::port::tcp::TcpPort;
 use crate::shard::{self, RING, Shard};
 use crate::welcome::Greeting;
@@ -48,6 +49,7 @@ struct Site {
     control: (SyncSender<ControlEvent>, Waker),
     lane_waker: Waker,
     tcp: Vec<SocketAddr>,
+    quic: Vec<Opening>,
 }
 
 /// The ends of a shard that others hold.
@@ -179,6 +181,7 @@ impl Site {
             control,
             lane_waker,
             tcp: config.tcp.clone(),
+            quic: Vec::new(),
             config,
         }
     }
@@ -192,8 +195,16 @@ impl Site {
         for address in &self.tcp {
             is_free(*address).map_err(|source| cannot_listen(*address, source))?;
         }
-        (0..shards)
-            .map(|number| self.shard(number as u16, udp))
+        let wakes: Vec<_> = (0..shards).map(|_| pair()).collect::<Result<_, _>>()?;
+        let wakers: Vec<Waker> = wakes.iter().map(|(waker, _)| waker.clone()).collect();
+        for address in &self.config.quic {
+            if !lacks_family(*address) {
+                self.quic.push(Opening::new(*address, &wakers)?);
+            }
+        }
+        (0..)
+            .zip(wakes)
+            .map(|(number, wake)| self.shard(number, wake, udp))
             .collect()
     }
 
@@ -233,7 +244,11 @@ impl Site {
         let broker = Broker {
             id: self.config.id,
             incarnation: self.config.incarnation,
-            addresses: Addresses { udp, tcp: self.tcp },
+            addresses: Addresses {
+                udp,
+                tcp: self.tcp,
+                quic: self.quic.iter().map(|opening| opening.address).collect(),
+            },
             control: self.control.0,
             control_waker: self.control.1,
             shards,
@@ -264,8 +279,12 @@ impl Site {
         Outlet::new(self.control.0.clone(), self.control.1.clone())
     }
 
-    fn shard(&mut self, number: u16, udp: &[SocketAddr]) -> Result<ShardEnds, StartError> {
-        let (waker, sleeper) = pair()?;
+    fn shard(
+        &mut self,
+        number: u16,
+        (waker, sleeper): (Waker, Sleeper),
+        udp: &[SocketAddr],
+    ) -> Result<ShardEnds, StartError> {
         let counters = Arc::new(Counters::default());
         let mut ports: Vec<Box<dyn Port>> = Vec::new();
         let mut admissions = Vec::new();
@@ -276,6 +295,11 @@ impl Site {
         }
         for index in 0..self.tcp.len() {
             ports.push(Box::new(self.tcp(index, &counters)?));
+        }
+        for opening in &mut self.quic {
+            let greeter = (self.acceptor.clone(), self.greeting.clone());
+            let port = opening.port(number, &self.config, greeter, counters.clone())?;
+            ports.push(Box::new(port));
         }
         let (legs, leg_commands) = sync_channel(REQUESTS);
         ports.push(Box::new(LegPort::new(leg_commands, counters.clone())));

@@ -29,7 +29,7 @@ pub(crate) const DOOR: usize = 4_096;
 pub enum StartError {
     /// An address cannot be bound.
     Bind {
-        /// `udp` or `tcp`.
+        /// `udp`, `tcp` or `quic`.
         transport: &'static str,
         /// The address.
         address: SocketAddr,
@@ -38,6 +38,8 @@ pub enum StartError {
     },
     /// The configuration contradicts itself.
     Config(&'static str),
+    /// QUIC cannot be spoken with this certificate or these settings.
+    Quic(sangam_io::quic::ConfigError),
     /// A leg of the configuration cannot be made.
     Leg(String, LegError),
     /// The kernel refuses something else.
@@ -66,6 +68,7 @@ impl std::fmt::Display for StartError {
                 write!(f, "cannot listen on {transport} {address}: {source}")
             }
             Self::Config(what) => f.write_str(what),
+            Self::Quic(error) => write!(f, "QUIC: {error}"),
             Self::Leg(name, error) => write!(f, "leg `{name}`: {error}"),
             Self::Io(error) => write!(f, "the kernel refuses: {error}"),
         }
@@ -87,6 +90,8 @@ pub struct Addresses {
     pub udp: Vec<SocketAddr>,
     /// TCP ports.
     pub tcp: Vec<SocketAddr>,
+    /// QUIC ports.
+    pub quic: Vec<SocketAddr>,
 }
 
 /// One stream that the broker knows.

@@ -1,6 +1,7 @@
 //! What a broker is started with.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use sangam_model::{BrokerId, Filter, Incarnation, MediaInfo, Topic, limits};
 
@@ -101,6 +102,10 @@ pub struct BrokerConfig {
     pub udp: Vec<SocketAddr>,
     /// TCP addresses, at most one per address family.
     pub tcp: Vec<SocketAddr>,
+    /// QUIC addresses, at most one per address family.
+    pub quic: Vec<SocketAddr>,
+    /// The certificate shown at the QUIC addresses; without one nobody gets in there.
+    pub quic_tls: Option<Arc<rustls::ServerConfig>>,
     /// Neighbour brokers to dial.
     pub links: Vec<SocketAddr>,
     /// Networks from which neighbour brokers may dial.
@@ -140,6 +145,8 @@ impl Default for BrokerConfig {
             secret: [0; 16],
             udp: vec![loopback],
             tcp: vec![loopback],
+            quic: Vec::new(),
+            quic_tls: None,
             links: Vec::new(),
             accept_links: vec![Network {
                 address: loopback.ip(),

@@ -2,6 +2,7 @@
 
 mod inbox;
 mod intake;
+mod quic;
 mod tcp;
 mod udp;
 
@@ -22,10 +23,11 @@ use sangam_wire::{Capabilities, Role};
 
 use crate::shared::Shared;
 use crate::state::{Link, State};
-use crate::{ClientError, ClientOptions};
+use crate::{ClientError, ClientOptions, QuicTarget};
 
 use inbox::Inbox;
 use intake::{Intake, Order};
+use quic::Quic;
 use tcp::Tcp;
 use udp::Udp;
 
@@ -47,6 +49,7 @@ pub(crate) type Parts = (DoorReceiver, Option<Driver>, Arc<Shared>);
 enum Wire {
     Udp(Box<Udp>),
     Tcp(Tcp),
+    Quic(Box<Quic>),
 }
 
 struct Worker {
@@ -72,6 +75,12 @@ pub(crate) fn tcp(address: SocketAddr, options: &ClientOptions) -> Result<Parts,
     start(Wire::Tcp(wire), tcp::UNIT_MAX, options).map_err(ClientError::Local)
 }
 
+/// A client by QUIC.
+pub(crate) fn quic(target: QuicTarget, options: &ClientOptions) -> Result<Parts, ClientError> {
+    let wire = Quic::open(target, options).map_err(ClientError::Local)?;
+    start(Wire::Quic(Box::new(wire)), tcp::UNIT_MAX, options).map_err(ClientError::Local)
+}
+
 fn start(wire: Wire, datagram_max: u16, options: &ClientOptions) -> io::Result<Parts> {
     let (waker, sleeper) = wake::pair()?;
     let capacity = options.queue.max(QUEUE_MIN);
@@ -84,7 +93,7 @@ fn start(wire: Wire, datagram_max: u16, options: &ClientOptions) -> io::Result<P
         capabilities: Capabilities::OURS,
         datagram_max,
         clock_domain: clock::clock_domain(),
-        reliable: matches!(wire, Wire::Tcp(_)),
+        reliable: !matches!(wire, Wire::Udp(_)),
         seed: options.seed,
         backoff: options.backoff,
     });
@@ -199,6 +208,7 @@ impl Wire {
     fn register(&self, poller: &Poller) -> io::Result<()> {
         match self {
             Self::Udp(udp) => udp.register(poller),
+            Self::Quic(quic) => quic.register(poller),
             Self::Tcp(_) => Ok(()),
         }
     }
@@ -208,6 +218,7 @@ impl Wire {
         match self {
             Self::Udp(udp) => udp.read(intake),
             Self::Tcp(tcp) => tcp.ready(event, intake, poller),
+            Self::Quic(quic) => quic.read(intake),
         }
     }
 
@@ -218,6 +229,10 @@ impl Wire {
                 Ok(())
             }
             Self::Tcp(tcp) => tcp.perform(order, intake, poller),
+            Self::Quic(quic) => {
+                quic.perform(order, intake);
+                Ok(())
+            }
         }
     }
 
@@ -226,6 +241,7 @@ impl Wire {
         match self {
             Self::Udp(udp) => udp.send(events, intake),
             Self::Tcp(tcp) => tcp.send(events, intake),
+            Self::Quic(quic) => quic.send(events, intake),
         }
     }
 
@@ -233,6 +249,10 @@ impl Wire {
         match self {
             Self::Udp(_) => Ok(()),
             Self::Tcp(tcp) => tcp.flush(intake, poller),
+            Self::Quic(quic) => {
+                quic.flush(intake);
+                Ok(())
+            }
         }
     }
 
@@ -240,6 +260,7 @@ impl Wire {
         match self {
             Self::Udp(_) => None,
             Self::Tcp(tcp) => tcp.deadline(),
+            Self::Quic(quic) => quic.deadline(),
         }
     }
 
@@ -247,13 +268,19 @@ impl Wire {
         match self {
             Self::Udp(_) => Ok(()),
             Self::Tcp(tcp) => tcp.expire(now, intake, poller),
+            Self::Quic(quic) => {
+                quic.expire(now, intake);
+                Ok(())
+            }
         }
     }
 
     /// Gives what was sent last a chance to leave.
     fn finish(&mut self) {
-        if let Self::Tcp(tcp) = self {
-            tcp.finish();
+        match self {
+            Self::Udp(_) => {}
+            Self::Tcp(tcp) => tcp.finish(),
+            Self::Quic(quic) => quic.finish(),
         }
     }
 }
