@@ -9,6 +9,7 @@ mod lifecycle;
 mod limits;
 mod links;
 mod networks;
+mod quic;
 mod slow;
 mod stage;
 mod urgency;
