@@ -282,7 +282,7 @@ fn who_shows_no_certificate_stays_out_where_one_is_asked_for() {
 
     let own = authority.sign();
     let mut member = End::new(&Config {
-        client: Some(authority.mutual_client(&own)),
+        client: Some(authority.client_with(&own)),
         ..config()
     });
     let (_, key) = connected(&mut member, &mut server);

@@ -22,7 +22,7 @@ use crate::command::{ControlEvent, Entry, LaneCommand, Outlet, ShardCommand};
 use crate::config::{BrokerConfig, Queuing};
 use crate::control::{self, Control};
 use crate::counters::Counters;
-use crate::lane::{self, Lane, LinkTable, ShardDoor};
+use crate::lane::{self, Lane, LinkTable, QuicEnds, ShardDoor};
 use crate::port::door::DoorPort;
 use crate::port::leg::LegPort;
 use crate::port::native::NativePort;
@@ -68,6 +68,9 @@ type Running = (
     Vec<(String, Arc<Counters>)>,
     Vec<JoinHandle<()>>,
 );
+
+/// What the lane alone holds.
+type LaneEnds = (Vec<UdpSocket>, QuicEnds, Sleeper, Receiver<LaneCommand>);
 
 /// What the lane and control talk through.
 struct Middle {
@@ -124,9 +127,11 @@ pub(crate) fn start(config: BrokerConfig) -> Result<Broker, StartError> {
         Queuing::Double => None,
         Queuing::Single => running.pop(),
     };
+    let quic = QuicEnds::open(&site.config)?;
+    let quic_links = quic.addresses();
     let lane = site.lane(
         &middle,
-        (sockets, lane_sleeper, lane_inbox),
+        (sockets, quic, lane_sleeper, lane_inbox),
         (doors, inline),
     )?;
     let mut threads = vec![spawn("sangam-control", move || control.run())?];
@@ -136,7 +141,11 @@ pub(crate) fn start(config: BrokerConfig) -> Result<Broker, StartError> {
             shard.run()
         })?);
     }
-    site.broker(udp, middle.shown, (handles, counters, threads))
+    site.broker(
+        (udp, quic_links),
+        middle.shown,
+        (handles, counters, threads),
+    )
 }
 
 /// The ends of all shards by who holds them.
@@ -211,7 +220,7 @@ impl Site {
     fn lane(
         &self,
         middle: &Middle,
-        (sockets, sleeper, commands): (Vec<UdpSocket>, Sleeper, Receiver<LaneCommand>),
+        (sockets, quic, sleeper, commands): LaneEnds,
         (shards, inline): (Vec<ShardDoor>, Option<Shard>),
     ) -> Result<Lane, StartError> {
         let udp: Vec<SocketAddr> = sockets.iter().map(UdpSocket::local_addr).collect();
@@ -226,6 +235,7 @@ impl Site {
             control: self.outlet(),
             shards,
             links: link_table(self, &udp, middle.shown.clone()),
+            quic,
             acceptor: self.acceptor.clone(),
             accept_links: self.config.accept_links.clone(),
             publisher_packets_per_s: self.config.publisher_packets_per_s,
@@ -237,7 +247,7 @@ impl Site {
 
     fn broker(
         self,
-        udp: Vec<SocketAddr>,
+        (udp, quic_links): (Vec<SocketAddr>, Vec<SocketAddr>),
         links: Arc<Mutex<Vec<LinkInfo>>>,
         (shards, counters, threads): Running,
     ) -> Result<Broker, StartError> {
@@ -248,6 +258,7 @@ impl Site {
                 udp,
                 tcp: self.tcp,
                 quic: self.quic.iter().map(|opening| opening.address).collect(),
+                quic_links,
             },
             control: self.control.0,
             control_waker: self.control.1,
@@ -462,6 +473,12 @@ fn link_table(site: &Site, udp: &[SocketAddr], shown: Arc<Mutex<Vec<LinkInfo>>>)
     for address in &site.config.links {
         if !links.add_configured(*address) {
             tracing::warn!(%address, "a link is configured twice, or for another address family");
+        }
+    }
+    for neighbour in &site.config.quic_links.dial {
+        if !links.add_quic(neighbour) {
+            let address = neighbour.address;
+            tracing::warn!(%address, "a link by QUIC or its fallback is configured twice");
         }
     }
     links

@@ -90,8 +90,10 @@ pub struct Addresses {
     pub udp: Vec<SocketAddr>,
     /// TCP ports.
     pub tcp: Vec<SocketAddr>,
-    /// QUIC ports.
+    /// QUIC ports for clients.
     pub quic: Vec<SocketAddr>,
+    /// QUIC ports for neighbours.
+    pub quic_links: Vec<SocketAddr>,
 }
 
 /// One stream that the broker knows.
@@ -114,6 +116,8 @@ pub struct StreamInfo {
 pub struct LinkInfo {
     /// The neighbour's address.
     pub address: SocketAddr,
+    /// `udp` or `quic`.
+    pub transport: &'static str,
     /// Who it is, once known.
     pub peer: Option<(BrokerId, Incarnation)>,
     /// Whether events flow.

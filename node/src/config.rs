@@ -89,6 +89,31 @@ pub struct LegSend {
     pub filter: Filter,
 }
 
+/// A neighbour that is dialled by QUIC.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct QuicNeighbour {
+    /// Its port for neighbours.
+    pub address: SocketAddr,
+    /// What its certificate must be for: a host name or an address.
+    pub name: String,
+    /// Its public UDP port, used as long as QUIC does not get through.
+    pub fallback: Option<SocketAddr>,
+}
+
+/// Links to neighbours by QUIC, with certificates at both ends.
+#[derive(Clone, Debug, Default)]
+pub struct QuicLinks {
+    /// Where neighbours may dial, at most one address per family; port 0 lets the kernel choose.
+    pub listen: Vec<SocketAddr>,
+    /// Neighbours to dial.
+    pub dial: Vec<QuicNeighbour>,
+    /// Shows our certificate and asks for the neighbour's, which must hold the Ed25519 key that
+    /// its broker id is the hash of.
+    pub server: Option<Arc<rustls::ServerConfig>>,
+    /// The same when we dial.
+    pub client: Option<Arc<rustls::ClientConfig>>,
+}
+
 /// Everything a broker needs to know. Identities and addresses are checked by the caller.
 #[derive(Clone, Debug)]
 pub struct BrokerConfig {
@@ -108,6 +133,8 @@ pub struct BrokerConfig {
     pub quic_tls: Option<Arc<rustls::ServerConfig>>,
     /// Neighbour brokers to dial.
     pub links: Vec<SocketAddr>,
+    /// Links by QUIC.
+    pub quic_links: QuicLinks,
     /// Networks from which neighbour brokers may dial.
     pub accept_links: Vec<Network>,
     /// Legs that exist from the start.
@@ -148,6 +175,7 @@ impl Default for BrokerConfig {
             quic: Vec::new(),
             quic_tls: None,
             links: Vec::new(),
+            quic_links: QuicLinks::default(),
             accept_links: vec![Network {
                 address: loopback.ip(),
                 prefix: 8,

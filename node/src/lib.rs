@@ -21,5 +21,6 @@ mod welcome;
 
 pub use broker::{Addresses, Broker, LinkInfo, StartError, StreamInfo};
 pub use config::{BrokerConfig, LegReceive, LegSend, LegSpec, Network, Queuing, RtcpPort};
+pub use config::{QuicLinks, QuicNeighbour};
 pub use counters::Sample;
 pub use port::leg::{LegError, LegInfo};

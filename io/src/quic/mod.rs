@@ -20,6 +20,7 @@ mod accept;
 mod config;
 mod connection;
 mod endpoint;
+mod identity;
 mod outgoing;
 mod sender;
 mod timers;
@@ -27,6 +28,7 @@ mod units;
 
 pub use config::{Config, ConfigError};
 pub use endpoint::{Counters, Endpoint};
+pub use identity::broker_of;
 
 use bytes::Bytes;
 

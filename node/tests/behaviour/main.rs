@@ -10,6 +10,7 @@ mod limits;
 mod links;
 mod networks;
 mod quic;
+mod quic_links;
 mod slow;
 mod stage;
 mod urgency;

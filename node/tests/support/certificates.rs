@@ -86,8 +86,8 @@ impl Authority {
         Arc::new(config)
     }
 
-    /// A client that also shows a certificate of its own.
-    pub(crate) fn mutual_client(&self, own: &Certified) -> Arc<ClientConfig> {
+    /// A client that also shows some certificate.
+    pub(crate) fn client_with(&self, own: &Certified) -> Arc<ClientConfig> {
         let config = ClientConfig::builder_with_provider(default_provider().into())
             .with_protocol_versions(&[&rustls::version::TLS13])
             .expect("TLS 1.3")
