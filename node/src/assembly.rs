@@ -18,15 +18,16 @@ use sangam_link::Acceptor;
 use sangam_model::Class;
 
 use crate::broker::{Addresses, Broker, LinkInfo, ShardHandle, StartError};
+use crate::certificate::Certificate;
 use crate::command::{ControlEvent, Entry, LaneCommand, Outlet, ShardCommand};
-use crate::config::{BrokerConfig, Queuing};
+use crate::config::{BrokerConfig, Queuing, Transport};
 use crate::control::{self, Control};
 use crate::counters::Counters;
 use crate::lane::{self, Lane, LinkTable, ShardDoor};
 use crate::port::door::DoorPort;
 use crate::port::leg::LegPort;
 use crate::port::native::NativePort;
-use crate::port::tcp::TcpPort;
+use crate::port::tcp::{Entrance, TcpPort};
 use crate::shard::{self, RING, Shard};
 use crate::welcome::Greeting;
 
@@ -47,7 +48,8 @@ struct Site {
     acceptor: Acceptor,
     control: (SyncSender<ControlEvent>, Waker),
     lane_waker: Waker,
-    tcp: Vec<SocketAddr>,
+    streams: Vec<(Transport, SocketAddr)>,
+    certificate: Certificate,
 }
 
 /// The ends of a shard that others hold.
@@ -95,6 +97,9 @@ pub(crate) fn start(config: BrokerConfig) -> Result<Broker, StartError> {
         (control_sender, control_waker),
         lane_waker.clone(),
     );
+    if let Some(identity) = &site.config.identity {
+        site.certificate.show(identity).map_err(StartError::Tls)?;
+    }
     let ends = site.shards(&udp)?;
     let (lane_commands, lane_inbox) = sync_channel(COMMANDS);
     let middle = Middle {
@@ -178,7 +183,8 @@ impl Site {
             acceptor: Acceptor::new(config.secret),
             control,
             lane_waker,
-            tcp: config.tcp.clone(),
+            streams: streams(&config),
+            certificate: Certificate::default(),
             config,
         }
     }
@@ -188,9 +194,12 @@ impl Site {
             Queuing::Double => self.config.shards,
             Queuing::Single => 1,
         };
-        self.tcp.retain(|address| !lacks_family(*address));
-        for address in &self.tcp {
-            is_free(*address).map_err(|source| cannot_listen(*address, source))?;
+        self.streams.retain(|(_, address)| !lacks_family(*address));
+        for (transport, address) in &self.streams {
+            if transport.is_encrypted() && self.config.identity.is_none() {
+                return Err(StartError::Config("a port with TLS needs a certificate"));
+            }
+            is_free(*address).map_err(|source| cannot_listen((*transport, *address), source))?;
         }
         (0..shards)
             .map(|number| self.shard(number as u16, udp))
@@ -230,10 +239,16 @@ impl Site {
         links: Arc<Mutex<Vec<LinkInfo>>>,
         (shards, counters, threads): Running,
     ) -> Result<Broker, StartError> {
+        let (tcp, streams): (Vec<_>, _) =
+            (self.streams.into_iter()).partition(|(transport, _)| *transport == Transport::Tcp);
         let broker = Broker {
             id: self.config.id,
             incarnation: self.config.incarnation,
-            addresses: Addresses { udp, tcp: self.tcp },
+            addresses: Addresses {
+                udp,
+                tcp: tcp.into_iter().map(|(_, address)| address).collect(),
+                streams,
+            },
             control: self.control.0,
             control_waker: self.control.1,
             shards,
@@ -241,6 +256,7 @@ impl Site {
             links,
             pool: self.pool,
             next_shard: AtomicU32::new(0),
+            certificate: self.certificate,
             threads,
         };
         for leg in self.config.legs {
@@ -274,8 +290,8 @@ impl Site {
             admissions.push(sender);
             ports.push(Box::new(self.native(*address, arrivals, &counters)?));
         }
-        for index in 0..self.tcp.len() {
-            ports.push(Box::new(self.tcp(index, &counters)?));
+        for index in 0..self.streams.len() {
+            ports.push(Box::new(self.stream(index, &counters)?));
         }
         let (legs, leg_commands) = sync_channel(REQUESTS);
         ports.push(Box::new(LegPort::new(leg_commands, counters.clone())));
@@ -337,15 +353,21 @@ impl Site {
     }
 
     /// The shard's listener; the first shard settles the port number for all.
-    fn tcp(&mut self, index: usize, counters: &Arc<Counters>) -> Result<TcpPort, StartError> {
-        let address = self.tcp[index];
-        let listener = listen(address).map_err(|source| cannot_listen(address, source))?;
-        self.tcp[index] = listener.local_addr()?;
+    fn stream(&mut self, index: usize, counters: &Arc<Counters>) -> Result<TcpPort, StartError> {
+        let (transport, address) = self.streams[index];
+        let listener =
+            listen(address).map_err(|source| cannot_listen((transport, address), source))?;
+        self.streams[index].1 = listener.local_addr()?;
+        let entrance = Entrance {
+            listener,
+            transport,
+            certificate: self.certificate.clone(),
+        };
         let (acceptor, greeting) = (self.acceptor.clone(), self.greeting.clone());
-        let queued_max = self.config.pool_small / (4 * self.config.shards * self.tcp.len());
+        let queued_max = self.config.pool_small / (4 * self.config.shards * self.streams.len());
         let counters = counters.clone();
         Ok(TcpPort::new(
-            listener,
+            entrance,
             acceptor,
             (greeting, queued_max),
             counters,
@@ -353,9 +375,18 @@ impl Site {
     }
 }
 
-fn cannot_listen(address: SocketAddr, source: std::io::Error) -> StartError {
+/// All listeners for streams.
+fn streams(config: &BrokerConfig) -> Vec<(Transport, SocketAddr)> {
+    let plain = config.tcp.iter().map(|address| (Transport::Tcp, *address));
+    plain.chain(config.streams.iter().copied()).collect()
+}
+
+fn cannot_listen(
+    (transport, address): (Transport, SocketAddr),
+    source: std::io::Error,
+) -> StartError {
     StartError::Bind {
-        transport: "tcp",
+        transport: transport.name(),
         address,
         source,
     }

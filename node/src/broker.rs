@@ -9,11 +9,13 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use sangam_io::door::{BrokerDoor, ClientDoor, door};
+use sangam_io::tls::{Identity, TlsError};
 use sangam_io::wake::Waker;
 use sangam_model::{BrokerId, Incarnation, MediaInfo, StreamId, Topic};
 
+use crate::certificate::Certificate;
 use crate::command::ControlEvent;
-use crate::config::{BrokerConfig, LegSpec};
+use crate::config::{BrokerConfig, LegSpec, Transport};
 use crate::counters::{Counters, Sample};
 use crate::port::leg::{LegCommand, LegError, LegInfo};
 use crate::{assembly, samples};
@@ -29,7 +31,7 @@ pub(crate) const DOOR: usize = 4_096;
 pub enum StartError {
     /// An address cannot be bound.
     Bind {
-        /// `udp` or `tcp`.
+        /// `udp`, `tcp`, `tls`, `ws` or `wss`.
         transport: &'static str,
         /// The address.
         address: SocketAddr,
@@ -38,6 +40,8 @@ pub enum StartError {
     },
     /// The configuration contradicts itself.
     Config(&'static str),
+    /// The certificate cannot be shown.
+    Tls(TlsError),
     /// A leg of the configuration cannot be made.
     Leg(String, LegError),
     /// The kernel refuses something else.
@@ -66,6 +70,7 @@ impl std::fmt::Display for StartError {
                 write!(f, "cannot listen on {transport} {address}: {source}")
             }
             Self::Config(what) => f.write_str(what),
+            Self::Tls(error) => error.fmt(f),
             Self::Leg(name, error) => write!(f, "leg `{name}`: {error}"),
             Self::Io(error) => write!(f, "the kernel refuses: {error}"),
         }
@@ -87,6 +92,8 @@ pub struct Addresses {
     pub udp: Vec<SocketAddr>,
     /// TCP ports.
     pub tcp: Vec<SocketAddr>,
+    /// Ports for streams of the other kinds.
+    pub streams: Vec<(Transport, SocketAddr)>,
 }
 
 /// One stream that the broker knows.
@@ -138,6 +145,7 @@ pub struct Broker {
     pub(crate) links: Arc<std::sync::Mutex<Vec<LinkInfo>>>,
     pub(crate) pool: sangam_io::pool::Pool,
     pub(crate) next_shard: AtomicU32,
+    pub(crate) certificate: Certificate,
     pub(crate) threads: Vec<JoinHandle<()>>,
 }
 
@@ -166,6 +174,14 @@ impl Broker {
     #[must_use]
     pub fn addresses(&self) -> &Addresses {
         &self.addresses
+    }
+
+    /// Shows another certificate to who comes from now on; who is here stays.
+    ///
+    /// # Errors
+    /// The key does not fit; then nothing changes.
+    pub fn show(&self, identity: &Identity) -> Result<(), TlsError> {
+        self.certificate.show(identity)
     }
 
     /// Everything the broker counts.

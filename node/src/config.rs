@@ -1,7 +1,9 @@
 //! What a broker is started with.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 
+use sangam_io::tls::Identity;
 use sangam_model::{BrokerId, Filter, Incarnation, MediaInfo, Topic, limits};
 
 /// How events wait for delivery.
@@ -13,6 +15,41 @@ pub enum Queuing {
     /// Uyar & Fox, section 3: one thread, first come first served, neighbours first within each
     /// packet. The baseline of the `double-queue` experiment.
     Single,
+}
+
+/// What is spoken at a listener for streams.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Transport {
+    /// Units as they are, for trusted networks.
+    Tcp,
+    /// The same through TLS.
+    Tls,
+    /// Messages of a WebSocket, for trusted networks or behind a proxy that does TLS.
+    Ws,
+    /// The same through TLS.
+    Wss,
+}
+
+impl Transport {
+    /// Every one there is.
+    pub const ALL: [Self; 4] = [Self::Tcp, Self::Tls, Self::Ws, Self::Wss];
+
+    /// As in configurations, addresses and metrics.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Tcp => "tcp",
+            Self::Tls => "tls",
+            Self::Ws => "ws",
+            Self::Wss => "wss",
+        }
+    }
+
+    /// Whether a certificate is shown.
+    #[must_use]
+    pub const fn is_encrypted(self) -> bool {
+        matches!(self, Self::Tls | Self::Wss)
+    }
 }
 
 /// A range of addresses, for example 10.0.0.0/8.
@@ -101,6 +138,10 @@ pub struct BrokerConfig {
     pub udp: Vec<SocketAddr>,
     /// TCP addresses, at most one per address family.
     pub tcp: Vec<SocketAddr>,
+    /// Addresses for streams of the other kinds; at most one per kind and address family.
+    pub streams: Vec<(Transport, SocketAddr)>,
+    /// The certificate shown at encrypted ones.
+    pub identity: Option<Arc<Identity>>,
     /// Neighbour brokers to dial.
     pub links: Vec<SocketAddr>,
     /// Networks from which neighbour brokers may dial.
@@ -140,6 +181,8 @@ impl Default for BrokerConfig {
             secret: [0; 16],
             udp: vec![loopback],
             tcp: vec![loopback],
+            streams: Vec::new(),
+            identity: None,
             links: Vec::new(),
             accept_links: vec![Network {
                 address: loopback.ip(),

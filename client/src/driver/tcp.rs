@@ -7,7 +7,8 @@ use std::net::SocketAddr;
 use sangam_io::clock;
 use sangam_io::poll::{Event, Interest, Poller};
 use sangam_io::pool::Packet;
-use sangam_io::tcp::{Framed, OutLimits, Progress, connect};
+use sangam_io::stream::{Framed, OutLimits, Progress};
+use sangam_io::tcp::connect;
 use sangam_model::Time;
 use sangam_model::limits::EVENT_LEN_MAX;
 
@@ -150,7 +151,7 @@ impl Tcp {
         else {
             return;
         };
-        let stream = connection.framed.stream();
+        let stream = connection.framed.socket();
         let waits = stream.set_nonblocking(false).is_ok()
             && stream.set_write_timeout(Some(FAREWELL)).is_ok();
         if waits && let Err(error) = connection.framed.write() {
@@ -194,7 +195,7 @@ impl Tcp {
 impl Connection {
     /// The kernel knows how the opening went; `Err` holds the reason.
     fn opened(&mut self, now: Time, intake: &mut Intake) -> Result<(), String> {
-        match self.framed.stream().take_error() {
+        match self.framed.socket().take_error() {
             Ok(None) => {
                 self.opening = None;
                 intake.connected(now);
