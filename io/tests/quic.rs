@@ -1,5 +1,7 @@
 //! Two QUIC endpoints over real sockets.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 #[path = "../../node/tests/support/certificates.rs"]
 #[allow(
     dead_code,
@@ -9,6 +11,7 @@ mod certificates;
 
 use core::time::Duration;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket as StdSocket};
+use std::sync::Arc;
 use std::time::Instant;
 
 use certificates::Authority;
@@ -16,6 +19,7 @@ use sangam_io::clock;
 use sangam_io::poll::{Events, Interest, Poller};
 use sangam_io::pool::{Packet, Pool};
 use sangam_io::quic::{Config, Endpoint, Event, Key};
+use sangam_io::tls::{self, ClientConfig, Clients, Identity, ServerConfig, Trust};
 use sangam_io::udp::{UdpOptions, UdpSocket};
 use sangam_model::{BrokerId, Class, Incarnation, StreamId, Time};
 use sangam_wire::{Event as WireEvent, Extensions, Flags, Frame, Header};
@@ -32,6 +36,14 @@ fn config() -> Config {
         strangers_per_s: 1_000,
         member: 0,
     }
+}
+
+fn server_of(authority: &Authority, clients: Clients) -> Arc<ServerConfig> {
+    tls::server(&authority.sign(), clients, &[]).unwrap()
+}
+
+fn client_of(authority: &Authority, own: Option<&Identity>) -> Arc<ClientConfig> {
+    tls::client(Trust::Roots(authority.roots()), own, &[]).unwrap()
 }
 
 /// An endpoint, and what it told so far.
@@ -67,14 +79,14 @@ impl End {
 
     fn server(authority: &Authority) -> Self {
         Self::new(&Config {
-            server: Some(authority.server()),
+            server: Some(server_of(authority, Clients::Anonymous)),
             ..config()
         })
     }
 
     fn client(authority: &Authority) -> Self {
         Self::new(&Config {
-            client: Some(authority.client()),
+            client: Some(client_of(authority, None)),
             ..config()
         })
     }
@@ -97,7 +109,7 @@ impl End {
             match event {
                 Event::Connected => self.connected = Some(key),
                 Event::Unit(unit) => self.units.push(unit.to_vec()),
-                Event::Lost(cause) => self.lost = Some(cause),
+                Event::Lost { cause, .. } => self.lost = Some(cause),
                 other => panic!("{other:?}"),
             }
         }
@@ -270,7 +282,7 @@ fn a_server_whom_nobody_known_has_signed_is_not_believed() {
 fn who_shows_no_certificate_stays_out_where_one_is_asked_for() {
     let authority = Authority::new();
     let mut server = End::new(&Config {
-        server: Some(authority.mutual_server(&authority.sign())),
+        server: Some(server_of(&authority, Clients::Required(authority.roots()))),
         ..config()
     });
     let mut stranger = End::client(&authority);
@@ -282,18 +294,21 @@ fn who_shows_no_certificate_stays_out_where_one_is_asked_for() {
 
     let own = authority.sign();
     let mut member = End::new(&Config {
-        client: Some(authority.client_with(&own)),
+        client: Some(client_of(&authority, Some(&own))),
         ..config()
     });
     let (_, key) = connected(&mut member, &mut server);
-    assert_eq!(server.endpoint.certificate(key), own.chain.first().cloned());
+    assert_eq!(
+        server.endpoint.certificate(key),
+        own.chain().first().cloned()
+    );
 }
 
 #[test]
 fn a_peer_that_vanishes_is_noticed_and_one_that_closes_says_why() {
     let authority = Authority::new();
     let quick = Config {
-        server: Some(authority.server()),
+        server: Some(server_of(&authority, Clients::Anonymous)),
         idle: Duration::from_millis(300),
         ..config()
     };
@@ -381,7 +396,7 @@ fn a_client_that_moves_to_another_address_goes_on() {
 fn packets_of_another_socket_of_the_group_are_told_apart() {
     let authority = Authority::new();
     let second = Config {
-        server: Some(authority.server()),
+        server: Some(server_of(&authority, Clients::Anonymous)),
         member: 1,
         ..config()
     };
@@ -452,7 +467,7 @@ fn strangers_must_prove_their_address_while_many_handshakes_are_under_way() {
 fn a_flood_of_strangers_is_not_answered_beyond_its_bound() {
     let authority = Authority::new();
     let mut server = End::new(&Config {
-        server: Some(authority.server()),
+        server: Some(server_of(&authority, Clients::Anonymous)),
         strangers_per_s: 5,
         ..config()
     });

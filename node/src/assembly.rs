@@ -18,8 +18,9 @@ use sangam_link::Acceptor;
 use sangam_model::Class;
 
 use crate::broker::{Addresses, Broker, LinkInfo, ShardHandle, StartError};
+use crate::certificate::Certificate;
 use crate::command::{ControlEvent, Entry, LaneCommand, Outlet, ShardCommand};
-use crate::config::{BrokerConfig, Queuing};
+use crate::config::{BrokerConfig, Queuing, Transport};
 use crate::control::{self, Control};
 use crate::counters::Counters;
 use crate::lane::{self, Lane, LinkTable, QuicEnds, ShardDoor};
@@ -27,7 +28,7 @@ use crate::port::door::DoorPort;
 use crate::port::leg::LegPort;
 use crate::port::native::NativePort;
 use crate::port::quic::Opening;
-use crate::port::tcp::TcpPort;
+use crate::port::tcp::{Entrance, TcpPort};
 use crate::shard::{self, RING, Shard};
 use crate::welcome::Greeting;
 
@@ -48,8 +49,9 @@ struct Site {
     acceptor: Acceptor,
     control: (SyncSender<ControlEvent>, Waker),
     lane_waker: Waker,
-    tcp: Vec<SocketAddr>,
     quic: Vec<Opening>,
+    streams: Vec<(Transport, SocketAddr)>,
+    certificate: Certificate,
 }
 
 /// The ends of a shard that others hold.
@@ -100,6 +102,9 @@ pub(crate) fn start(config: BrokerConfig) -> Result<Broker, StartError> {
         (control_sender, control_waker),
         lane_waker.clone(),
     );
+    if let Some(identity) = &site.config.identity {
+        site.certificate.show(identity).map_err(StartError::Tls)?;
+    }
     let ends = site.shards(&udp)?;
     let (lane_commands, lane_inbox) = sync_channel(COMMANDS);
     let middle = Middle {
@@ -189,8 +194,9 @@ impl Site {
             acceptor: Acceptor::new(config.secret),
             control,
             lane_waker,
-            tcp: config.tcp.clone(),
             quic: Vec::new(),
+            streams: streams(&config),
+            certificate: Certificate::default(),
             config,
         }
     }
@@ -200,9 +206,12 @@ impl Site {
             Queuing::Double => self.config.shards,
             Queuing::Single => 1,
         };
-        self.tcp.retain(|address| !lacks_family(*address));
-        for address in &self.tcp {
-            is_free(*address).map_err(|source| cannot_listen(*address, source))?;
+        self.streams.retain(|(_, address)| !lacks_family(*address));
+        for (transport, address) in &self.streams {
+            if transport.is_encrypted() && self.config.identity.is_none() {
+                return Err(StartError::Config("a port with TLS needs a certificate"));
+            }
+            is_free(*address).map_err(|source| cannot_listen((*transport, *address), source))?;
         }
         let wakes: Vec<_> = (0..shards).map(|_| pair()).collect::<Result<_, _>>()?;
         let wakers: Vec<Waker> = wakes.iter().map(|(waker, _)| waker.clone()).collect();
@@ -251,14 +260,17 @@ impl Site {
         links: Arc<Mutex<Vec<LinkInfo>>>,
         (shards, counters, threads): Running,
     ) -> Result<Broker, StartError> {
+        let (tcp, streams): (Vec<_>, _) =
+            (self.streams.into_iter()).partition(|(transport, _)| *transport == Transport::Tcp);
         let broker = Broker {
             id: self.config.id,
             incarnation: self.config.incarnation,
             addresses: Addresses {
                 udp,
-                tcp: self.tcp,
                 quic: self.quic.iter().map(|opening| opening.address).collect(),
                 quic_links,
+                tcp: tcp.into_iter().map(|(_, address)| address).collect(),
+                streams,
             },
             control: self.control.0,
             control_waker: self.control.1,
@@ -267,6 +279,7 @@ impl Site {
             links,
             pool: self.pool,
             next_shard: AtomicU32::new(0),
+            certificate: self.certificate,
             threads,
         };
         for leg in self.config.legs {
@@ -304,12 +317,13 @@ impl Site {
             admissions.push(sender);
             ports.push(Box::new(self.native(*address, arrivals, &counters)?));
         }
-        for index in 0..self.tcp.len() {
-            ports.push(Box::new(self.tcp(index, &counters)?));
+        for index in 0..self.streams.len() {
+            ports.push(Box::new(self.stream(index, &counters)?));
         }
         for opening in &mut self.quic {
             let greeter = (self.acceptor.clone(), self.greeting.clone());
-            let port = opening.port(number, &self.config, greeter, counters.clone())?;
+            let shown = (self.certificate.clone(), counters.clone());
+            let port = opening.port(number, &self.config, greeter, shown)?;
             ports.push(Box::new(port));
         }
         let (legs, leg_commands) = sync_channel(REQUESTS);
@@ -372,15 +386,21 @@ impl Site {
     }
 
     /// The shard's listener; the first shard settles the port number for all.
-    fn tcp(&mut self, index: usize, counters: &Arc<Counters>) -> Result<TcpPort, StartError> {
-        let address = self.tcp[index];
-        let listener = listen(address).map_err(|source| cannot_listen(address, source))?;
-        self.tcp[index] = listener.local_addr()?;
+    fn stream(&mut self, index: usize, counters: &Arc<Counters>) -> Result<TcpPort, StartError> {
+        let (transport, address) = self.streams[index];
+        let listener =
+            listen(address).map_err(|source| cannot_listen((transport, address), source))?;
+        self.streams[index].1 = listener.local_addr()?;
+        let entrance = Entrance {
+            listener,
+            transport,
+            certificate: self.certificate.clone(),
+        };
         let (acceptor, greeting) = (self.acceptor.clone(), self.greeting.clone());
-        let queued_max = self.config.pool_small / (4 * self.config.shards * self.tcp.len());
+        let queued_max = self.config.pool_small / (4 * self.config.shards * self.streams.len());
         let counters = counters.clone();
         Ok(TcpPort::new(
-            listener,
+            entrance,
             acceptor,
             (greeting, queued_max),
             counters,
@@ -388,9 +408,18 @@ impl Site {
     }
 }
 
-fn cannot_listen(address: SocketAddr, source: std::io::Error) -> StartError {
+/// All listeners for streams.
+fn streams(config: &BrokerConfig) -> Vec<(Transport, SocketAddr)> {
+    let plain = config.tcp.iter().map(|address| (Transport::Tcp, *address));
+    plain.chain(config.streams.iter().copied()).collect()
+}
+
+fn cannot_listen(
+    (transport, address): (Transport, SocketAddr),
+    source: std::io::Error,
+) -> StartError {
     StartError::Bind {
-        transport: "tcp",
+        transport: transport.name(),
         address,
         source,
     }

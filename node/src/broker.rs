@@ -9,11 +9,13 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use sangam_io::door::{BrokerDoor, ClientDoor, door};
+use sangam_io::tls::{Identity, TlsError};
 use sangam_io::wake::Waker;
 use sangam_model::{BrokerId, Incarnation, MediaInfo, StreamId, Topic};
 
+use crate::certificate::Certificate;
 use crate::command::ControlEvent;
-use crate::config::{BrokerConfig, LegSpec};
+use crate::config::{BrokerConfig, LegSpec, Transport};
 use crate::counters::{Counters, Sample};
 use crate::port::leg::{LegCommand, LegError, LegInfo};
 use crate::{assembly, samples};
@@ -29,7 +31,7 @@ pub(crate) const DOOR: usize = 4_096;
 pub enum StartError {
     /// An address cannot be bound.
     Bind {
-        /// `udp`, `tcp` or `quic`.
+        /// `udp`, `quic`, `tcp`, `tls`, `ws` or `wss`.
         transport: &'static str,
         /// The address.
         address: SocketAddr,
@@ -40,6 +42,8 @@ pub enum StartError {
     Config(&'static str),
     /// QUIC cannot be spoken with this certificate or these settings.
     Quic(sangam_io::quic::ConfigError),
+    /// The certificate cannot be shown.
+    Tls(TlsError),
     /// A leg of the configuration cannot be made.
     Leg(String, LegError),
     /// The kernel refuses something else.
@@ -69,6 +73,7 @@ impl std::fmt::Display for StartError {
             }
             Self::Config(what) => f.write_str(what),
             Self::Quic(error) => write!(f, "QUIC: {error}"),
+            Self::Tls(error) => error.fmt(f),
             Self::Leg(name, error) => write!(f, "leg `{name}`: {error}"),
             Self::Io(error) => write!(f, "the kernel refuses: {error}"),
         }
@@ -94,6 +99,8 @@ pub struct Addresses {
     pub quic: Vec<SocketAddr>,
     /// QUIC ports for neighbours.
     pub quic_links: Vec<SocketAddr>,
+    /// Ports for streams of the other kinds.
+    pub streams: Vec<(Transport, SocketAddr)>,
 }
 
 /// One stream that the broker knows.
@@ -147,6 +154,7 @@ pub struct Broker {
     pub(crate) links: Arc<std::sync::Mutex<Vec<LinkInfo>>>,
     pub(crate) pool: sangam_io::pool::Pool,
     pub(crate) next_shard: AtomicU32,
+    pub(crate) certificate: Certificate,
     pub(crate) threads: Vec<JoinHandle<()>>,
 }
 
@@ -175,6 +183,14 @@ impl Broker {
     #[must_use]
     pub fn addresses(&self) -> &Addresses {
         &self.addresses
+    }
+
+    /// Shows another certificate to who comes from now on; who is here stays.
+    ///
+    /// # Errors
+    /// The key does not fit; then nothing changes.
+    pub fn show(&self, identity: &Identity) -> Result<(), TlsError> {
+        self.certificate.show(identity)
     }
 
     /// Everything the broker counts.

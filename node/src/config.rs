@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use sangam_io::tls::{Identity, Roots};
 use sangam_model::{BrokerId, Filter, Incarnation, MediaInfo, Topic, limits};
 
 /// How events wait for delivery.
@@ -14,6 +15,41 @@ pub enum Queuing {
     /// Uyar & Fox, section 3: one thread, first come first served, neighbours first within each
     /// packet. The baseline of the `double-queue` experiment.
     Single,
+}
+
+/// What is spoken at a listener for streams.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Transport {
+    /// Units as they are, for trusted networks.
+    Tcp,
+    /// The same through TLS.
+    Tls,
+    /// Messages of a WebSocket, for trusted networks or behind a proxy that does TLS.
+    Ws,
+    /// The same through TLS.
+    Wss,
+}
+
+impl Transport {
+    /// Every one there is.
+    pub const ALL: [Self; 4] = [Self::Tcp, Self::Tls, Self::Ws, Self::Wss];
+
+    /// As in configurations, addresses and metrics.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Tcp => "tcp",
+            Self::Tls => "tls",
+            Self::Ws => "ws",
+            Self::Wss => "wss",
+        }
+    }
+
+    /// Whether a certificate is shown.
+    #[must_use]
+    pub const fn is_encrypted(self) -> bool {
+        matches!(self, Self::Tls | Self::Wss)
+    }
 }
 
 /// A range of addresses, for example 10.0.0.0/8.
@@ -107,11 +143,9 @@ pub struct QuicLinks {
     pub listen: Vec<SocketAddr>,
     /// Neighbours to dial.
     pub dial: Vec<QuicNeighbour>,
-    /// Shows our certificate and asks for the neighbour's, which must hold the Ed25519 key that
-    /// its broker id is the hash of.
-    pub server: Option<Arc<rustls::ServerConfig>>,
-    /// The same when we dial.
-    pub client: Option<Arc<rustls::ClientConfig>>,
+    /// Who signs the certificates of neighbours. Theirs, like our [`BrokerConfig::identity`], must
+    /// hold the Ed25519 key that the broker's id is the hash of.
+    pub authority: Option<Roots>,
 }
 
 /// Everything a broker needs to know. Identities and addresses are checked by the caller.
@@ -129,8 +163,10 @@ pub struct BrokerConfig {
     pub tcp: Vec<SocketAddr>,
     /// QUIC addresses, at most one per address family.
     pub quic: Vec<SocketAddr>,
-    /// The certificate shown at the QUIC addresses; without one nobody gets in there.
-    pub quic_tls: Option<Arc<rustls::ServerConfig>>,
+    /// Addresses for streams of the other kinds; at most one per kind and address family.
+    pub streams: Vec<(Transport, SocketAddr)>,
+    /// The certificate shown at encrypted ones.
+    pub identity: Option<Arc<Identity>>,
     /// Neighbour brokers to dial.
     pub links: Vec<SocketAddr>,
     /// Links by QUIC.
@@ -173,7 +209,8 @@ impl Default for BrokerConfig {
             udp: vec![loopback],
             tcp: vec![loopback],
             quic: Vec::new(),
-            quic_tls: None,
+            streams: Vec::new(),
+            identity: None,
             links: Vec::new(),
             quic_links: QuicLinks::default(),
             accept_links: vec![Network {

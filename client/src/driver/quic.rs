@@ -2,6 +2,7 @@
 
 use core::time::Duration;
 use std::io;
+use std::sync::Arc;
 
 use sangam_io::clock;
 use sangam_io::poll::{Interest, Poller};
@@ -10,8 +11,10 @@ use sangam_io::quic::{Config, Endpoint, Event, Key};
 use sangam_model::Time;
 
 use super::intake::{Intake, Order};
-use super::{SOCKET, udp};
-use crate::{ClientOptions, QuicTarget};
+use super::udp;
+use crate::ClientOptions;
+use crate::state::Cause;
+use crate::way::QuicWay;
 
 /// A broker that is not heard for so long is gone, if the session has not noticed before.
 const IDLE: Duration = Duration::from_secs(30);
@@ -26,17 +29,17 @@ const WAITING_MAX: usize = 1 << 20;
 
 pub(super) struct Quic {
     endpoint: Endpoint,
-    target: QuicTarget,
+    way: Arc<QuicWay>,
     connection: Option<Key>,
 }
 
 impl Quic {
-    pub(super) fn open(target: QuicTarget, options: &ClientOptions) -> io::Result<Self> {
-        let socket = udp::bind(target.address, options, true)?;
+    pub(super) fn open(way: Arc<QuicWay>, options: &ClientOptions) -> io::Result<Self> {
+        let socket = udp::bind(way.address, options, true)?;
         let config = Config {
             server: None,
-            client: Some(target.tls.clone()),
-            datagram_max: udp::datagram_max(target.address, options).min(ETHERNET),
+            client: Some(way.tls.clone()),
+            datagram_max: udp::datagram_max(way.address, options).min(ETHERNET),
             idle: IDLE,
             connections_max: CONNECTIONS,
             strangers_per_s: 0,
@@ -45,16 +48,16 @@ impl Quic {
         let endpoint = Endpoint::new(socket, &config).map_err(io::Error::other)?;
         Ok(Self {
             endpoint,
-            target,
+            way,
             connection: None,
         })
     }
 
-    pub(super) fn register(&self, poller: &Poller) -> io::Result<()> {
-        poller.add(self.endpoint.fd(), SOCKET, Interest::Read)
+    pub(super) fn register(&self, poller: &Poller, token: u64) -> io::Result<()> {
+        poller.add(self.endpoint.fd(), token, Interest::Read)
     }
 
-    pub(super) fn read(&mut self, intake: &mut Intake) -> io::Result<()> {
+    pub(super) fn read(&mut self, intake: &mut Intake<'_>) -> io::Result<()> {
         for _ in 0..READS_MAX {
             let more = self.endpoint.receive(clock::now(), |_, _, _| {})?;
             self.take(intake);
@@ -65,14 +68,14 @@ impl Quic {
         Ok(())
     }
 
-    pub(super) fn perform(&mut self, order: Order, intake: &mut Intake) {
+    pub(super) fn perform(&mut self, order: Order, intake: &mut Intake<'_>) {
         match order {
             Order::Connect => self.connect(intake),
             Order::Hello(bytes) | Order::Frame(bytes) => {
                 let Some(key) = self.connection else { return };
                 if self.endpoint.send_frame(key, &bytes).is_err() {
                     self.drop_connection("the broker does not read");
-                    intake.lost(clock::now(), "the broker does not read".into());
+                    intake.lost(clock::now(), "the broker does not read".to_owned());
                 }
             }
             Order::Welcomed { .. } => {}
@@ -80,7 +83,7 @@ impl Quic {
     }
 
     /// Queues events; what does not fit is dropped and counted.
-    pub(super) fn send(&mut self, events: &[Packet], intake: &Intake) {
+    pub(super) fn send(&mut self, events: &[Packet], intake: &Intake<'_>) {
         for event in events {
             let queued = self.connection.is_some_and(|key| {
                 self.endpoint.waiting(key).total() < WAITING_MAX
@@ -93,7 +96,7 @@ impl Quic {
     }
 
     /// Sends what the path takes now.
-    pub(super) fn flush(&mut self, intake: &mut Intake) {
+    pub(super) fn flush(&mut self, intake: &mut Intake<'_>) {
         self.endpoint.flush(clock::now());
         self.take(intake);
         let oversized = self.endpoint.counters().oversized;
@@ -104,7 +107,7 @@ impl Quic {
         self.endpoint.deadline()
     }
 
-    pub(super) fn expire(&mut self, now: Time, intake: &mut Intake) {
+    pub(super) fn expire(&mut self, now: Time, intake: &mut Intake<'_>) {
         if self.deadline().is_some_and(|at| at <= now) {
             self.endpoint.timeout(now);
             self.take(intake);
@@ -116,17 +119,17 @@ impl Quic {
         self.endpoint.flush(clock::now());
     }
 
-    fn connect(&mut self, intake: &mut Intake) {
+    fn connect(&mut self, intake: &mut Intake<'_>) {
         self.drop_connection("dialled anew");
         let now = clock::now();
-        let QuicTarget { address, name, .. } = &self.target;
+        let QuicWay { address, name, .. } = &*self.way;
         match self.endpoint.connect(now, *address, name) {
             Ok(key) => self.connection = Some(key),
             Err(cause) => intake.lost(now, cause),
         }
     }
 
-    fn take(&mut self, intake: &mut Intake) {
+    fn take(&mut self, intake: &mut Intake<'_>) {
         let now = clock::now();
         while let Some((key, event)) = self.endpoint.poll() {
             if self.connection != Some(key) {
@@ -135,9 +138,10 @@ impl Quic {
             match event {
                 Event::Connected => intake.connected(now),
                 Event::Unit(unit) => intake.unit(now, &unit),
-                Event::Lost(cause) => {
+                Event::Lost { cause, certificate } => {
                     self.connection = None;
-                    intake.lost(now, cause);
+                    let text = cause;
+                    intake.lost(now, Cause { text, certificate });
                 }
                 _ => {}
             }

@@ -12,7 +12,6 @@ use sangam_model::Class;
 use sangam_model::limits::{DATAGRAM_LEN_SAFE, EVENT_LEN_MAX};
 use sangam_wire::DATAGRAM_MIN;
 
-use super::SOCKET;
 use super::intake::{Intake, Order};
 use crate::ClientOptions;
 
@@ -81,11 +80,11 @@ impl Udp {
         })
     }
 
-    pub(super) fn register(&self, poller: &Poller) -> io::Result<()> {
-        poller.add(self.socket.fd(), SOCKET, Interest::Read)
+    pub(super) fn register(&self, poller: &Poller, token: u64) -> io::Result<()> {
+        poller.add(self.socket.fd(), token, Interest::Read)
     }
 
-    pub(super) fn read(&mut self, intake: &mut Intake) -> io::Result<()> {
+    pub(super) fn read(&mut self, intake: &mut Intake<'_>) -> io::Result<()> {
         for _ in 0..READS_MAX {
             let count = self.socket.recv(&mut self.batch)?;
             let now = clock::now();
@@ -108,7 +107,7 @@ impl Udp {
         Ok(())
     }
 
-    pub(super) fn perform(&mut self, order: Order, intake: &Intake) {
+    pub(super) fn perform(&mut self, order: Order, intake: &Intake<'_>) {
         match order {
             Order::Connect => {}
             Order::Hello(bytes) => self.frame(&bytes, self.dialled, intake),
@@ -132,7 +131,7 @@ impl Udp {
     }
 
     /// Sends events in order; those in a row that fit, in as few calls as they allow.
-    pub(super) fn send(&mut self, events: &[Packet], intake: &Intake) {
+    pub(super) fn send(&mut self, events: &[Packet], intake: &Intake<'_>) {
         let mut report = SendReport::default();
         let (control, media) = (Address::from(self.control), Address::from(self.media));
         let address = |event: &Packet| {
@@ -195,13 +194,13 @@ impl Udp {
         report.errors += u64::from(sent.would_block + sent.errors > 0);
     }
 
-    fn frame(&mut self, bytes: &[u8], to: SocketAddr, intake: &Intake) {
+    fn frame(&mut self, bytes: &[u8], to: SocketAddr, intake: &Intake<'_>) {
         let mut report = SendReport::default();
         self.sender
             .send(&self.socket, [(Address::from(to), bytes)], &mut report);
         if report.unreachable + report.denied > 0 {
             let cause = format!("this machine cannot send to {to}");
-            intake.shared.state().set_cause(cause);
+            intake.shared.state().set_cause(cause.into());
         }
     }
 }

@@ -109,11 +109,11 @@ impl Endpoint {
     /// Somebody wants a connection.
     fn caller(&mut self, now: Time, incoming: Incoming, answer: &mut Vec<u8>) {
         let proved = incoming.remote_address_validated();
-        if !proved && !self.strangers.admits(now, self.strangers_per_s) {
+        if !proved && !self.strangers.admits(now, self.config.strangers_per_s) {
             self.counters.ignored += 1;
             return self.protocol.ignore(incoming);
         }
-        if self.count >= self.connections_max {
+        if self.count >= self.config.connections_max {
             self.counters.refused += 1;
             let transmit = self.protocol.refuse(incoming, answer);
             return self.answer(&transmit, answer);

@@ -11,8 +11,8 @@ use quinn_proto::{
     VarInt,
 };
 
-/// The protocol's name in the TLS handshake (RFC 7301). Versions are settled by the hello.
-const ALPN: &[u8] = b"sangam";
+use crate::tls::ALPN_UNITS;
+
 /// RFC 9000 section 14: every path carries it, and connections start with it.
 const PAYLOAD_MIN: u16 = 1_200;
 /// Streams of either kind that a peer may open: one for frames, one for data.
@@ -90,7 +90,7 @@ impl Config {
             return Ok(None);
         };
         let mut tls = rustls::ServerConfig::clone(tls);
-        tls.alpn_protocols = vec![ALPN.to_vec()];
+        tls.alpn_protocols = vec![ALPN_UNITS.to_vec()];
         tls.max_early_data_size = 0;
         let crypto = QuicServerConfig::try_from(tls).map_err(|_| ConfigError::Tls)?;
         let mut config = ServerConfig::with_crypto(Arc::new(crypto));
@@ -107,7 +107,7 @@ impl Config {
             return Ok(None);
         };
         let mut tls = rustls::ClientConfig::clone(tls);
-        tls.alpn_protocols = vec![ALPN.to_vec()];
+        tls.alpn_protocols = vec![ALPN_UNITS.to_vec()];
         tls.enable_early_data = false;
         let crypto = QuicClientConfig::try_from(tls).map_err(|_| ConfigError::Tls)?;
         let mut config = ClientConfig::new(Arc::new(crypto));

@@ -5,8 +5,8 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use quinn_proto::{
-    Connection as Protocol, Dir, Event as ProtocolEvent, ReadError, SendDatagramError, StreamEvent,
-    StreamId, VarInt, WriteError,
+    Connection as Protocol, ConnectionError, Dir, Event as ProtocolEvent, ReadError,
+    SendDatagramError, StreamEvent, StreamId, VarInt, WriteError,
 };
 use sangam_model::{Class, Time};
 use sangam_wire::Header;
@@ -139,7 +139,7 @@ impl Connection {
                     self.fail(now, "the peer takes no more of a stream", events);
                 }
                 ProtocolEvent::ConnectionLost { reason } => {
-                    self.lost(reason.to_string(), events);
+                    self.lost(reason.to_string(), is_certificate(&reason), events);
                 }
                 _ => {}
             }
@@ -251,11 +251,11 @@ impl Connection {
     fn fail(&mut self, now: Instant, cause: &'static str, events: &mut VecDeque<(Key, Event)>) {
         let reason = Bytes::from_static(cause.as_bytes());
         self.protocol.close(now, BROKEN, reason);
-        self.lost(cause.to_owned(), events);
+        self.lost(cause.to_owned(), false, events);
     }
 
-    fn lost(&mut self, cause: String, events: &mut VecDeque<(Key, Event)>) {
-        self.tell(Event::Lost(cause), events);
+    fn lost(&mut self, cause: String, certificate: bool, events: &mut VecDeque<(Key, Event)>) {
+        self.tell(Event::Lost { cause, certificate }, events);
         self.over = true;
         self.datagrams = Outgoing::default();
     }
@@ -319,6 +319,18 @@ impl Connection {
             }
         }
     }
+}
+
+/// Whether one side did not like the other's certificate. RFC 9001 section 4.8: TLS alerts are
+/// error codes from 0x100 on; RFC 8446 section 6.2 numbers them.
+fn is_certificate(error: &ConnectionError) -> bool {
+    const ALERTS: [u64; 7] = [42, 43, 44, 45, 46, 48, 116];
+    let code = match error {
+        ConnectionError::TransportError(error) => u64::from(error.code),
+        ConnectionError::ConnectionClosed(close) => u64::from(close.error_code),
+        _ => return false,
+    };
+    ALERTS.iter().any(|alert| code == 0x100 | alert)
 }
 
 /// The way out, for the length of one turn.

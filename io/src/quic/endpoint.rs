@@ -6,6 +6,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
+use std::sync::Arc;
 
 use bytes::BytesMut;
 use quinn_proto::{ClientConfig, ConnectionHandle, Endpoint as Protocol};
@@ -19,6 +20,7 @@ use super::sender::Sender;
 use super::timers::{Epoch, Timers};
 use super::{Event, Full, Key, Waiting};
 use crate::pool::Packet;
+use crate::tls::ServerConfig;
 use crate::udp::{RecvBatch, SendReport, UdpSocket};
 
 /// Messages of one recvmmsg call; with UDP_GRO each may hold a whole burst.
@@ -29,11 +31,9 @@ const BLOCKED: core::time::Duration = core::time::Duration::from_millis(1);
 /// A socket and its connections.
 pub struct Endpoint {
     pub(super) protocol: Protocol,
+    pub(super) config: Config,
     client: Option<ClientConfig>,
     pub(super) socket: UdpSocket,
-    member: u8,
-    pub(super) connections_max: usize,
-    pub(super) strangers_per_s: u32,
     pub(super) strangers: Strangers,
     pub(super) connections: Vec<Option<Connection>>,
     /// How many there are, and how many callers have not finished their handshake.
@@ -91,10 +91,8 @@ impl Endpoint {
         Ok(Self {
             protocol: Protocol::new(config.endpoint().into(), config.server()?, true, None),
             client: config.client()?,
+            config: config.clone(),
             socket,
-            member: config.member,
-            connections_max: config.connections_max,
-            strangers_per_s: config.strangers_per_s,
             strangers: Strangers::default(),
             connections: Vec::new(),
             count: 0,
@@ -111,6 +109,20 @@ impl Endpoint {
             packets: 0,
             counters: Counters::default(),
         })
+    }
+
+    /// Shows this certificate to callers from now on; nothing if it does already.
+    ///
+    /// # Errors
+    /// [`ConfigError`]; then nothing changes.
+    pub fn show(&mut self, certificate: &Arc<ServerConfig>) -> Result<(), ConfigError> {
+        let shown = self.config.server.as_ref();
+        if shown.is_some_and(|shown| Arc::ptr_eq(shown, certificate)) {
+            return Ok(());
+        }
+        self.config.server = Some(certificate.clone());
+        self.protocol.set_server_config(self.config.server()?);
+        Ok(())
     }
 
     /// The socket's descriptor, for a poller.
@@ -135,7 +147,7 @@ impl Endpoint {
             .client
             .clone()
             .ok_or("no roots of trust to dial with")?;
-        if self.count >= self.connections_max {
+        if self.count >= self.config.connections_max {
             return Err("too many connections".into());
         }
         let instant = self.epoch.instant(now);
@@ -163,7 +175,7 @@ impl Endpoint {
         if got.is_ok() {
             for datagram in batch.datagrams() {
                 match member_of(datagram.bytes) {
-                    Some(member) if member != self.member => {
+                    Some(member) if member != self.config.member => {
                         foreign(member, datagram.source, datagram.bytes);
                     }
                     _ => self.datagram(now, datagram.source, datagram.bytes),

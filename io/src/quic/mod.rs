@@ -44,7 +44,12 @@ pub enum Event {
     /// One unit, an event or a link frame.
     Unit(Bytes),
     /// The connection is over, and why; its last event. Not said of those closed here.
-    Lost(String),
+    Lost {
+        /// What happened.
+        cause: String,
+        /// One side does not believe the other's certificate.
+        certificate: bool,
+    },
 }
 
 /// Bytes that wait for a peer.

@@ -8,6 +8,7 @@ use std::time::Duration;
 use sangam_broker::LinkId;
 use sangam_io::poll::{Interest, Poller};
 use sangam_io::quic::{Config, Endpoint, Key, broker_of};
+use sangam_io::tls::{self, ALPN_UNITS, Clients, Trust};
 use sangam_io::udp::{UdpOptions, UdpSocket};
 use sangam_model::limits::LINKS_PER_BROKER;
 use sangam_model::{BrokerId, Time};
@@ -41,7 +42,19 @@ impl QuicEnds {
     /// An address or a certificate cannot be used.
     pub(crate) fn open(config: &BrokerConfig) -> Result<Self, StartError> {
         let mut endpoints = Vec::new();
-        for address in addresses(config) {
+        let addresses = addresses(config);
+        if addresses.is_empty() {
+            return Ok(Self::default());
+        }
+        let (Some(own), Some(roots)) = (&config.identity, &config.quic_links.authority) else {
+            let rule = "links by QUIC need a certificate and the authority of the neighbours'";
+            return Err(StartError::Config(rule));
+        };
+        let server = tls::server(own, Clients::Required(roots.clone()), &[ALPN_UNITS]);
+        let server = server.map_err(StartError::Tls)?;
+        let client = tls::client(Trust::Roots(roots.clone()), Some(own), &[ALPN_UNITS]);
+        let client = client.map_err(StartError::Tls)?;
+        for address in addresses {
             let options = UdpOptions {
                 recv_buffer: config.socket_buffer,
                 send_buffer: config.socket_buffer,
@@ -56,8 +69,8 @@ impl QuicEnds {
                 source,
             })?;
             let settings = Config {
-                server: config.quic_links.server.clone(),
-                client: config.quic_links.client.clone(),
+                server: Some(server.clone()),
+                client: Some(client.clone()),
                 datagram_max: config.datagram_max,
                 idle: IDLE,
                 connections_max: CONNECTIONS,

@@ -141,7 +141,7 @@ impl Lane {
             match (event, link) {
                 (Event::Connected, Some(id)) => self.tell_dialer(id, DialInput::Connected),
                 (Event::Unit(unit), _) => self.unit(&unit, at, link),
-                (Event::Lost(cause), Some(id)) => {
+                (Event::Lost { cause, .. }, Some(id)) => {
                     self.quic.links.remove(&at);
                     self.lost(id, &cause);
                 }

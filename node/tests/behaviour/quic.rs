@@ -3,7 +3,8 @@
 use std::net::SocketAddr;
 
 use sangam_broker::DropReason;
-use sangam_client::{Client, QuicTarget, Received, Target};
+use sangam_client::{Client, Received, Target};
+use sangam_io::tls::Trust;
 use sangam_node::{Broker, BrokerConfig};
 
 use crate::support::certificates::Authority;
@@ -12,22 +13,23 @@ use crate::support::*;
 fn config_with(authority: &Authority) -> BrokerConfig {
     BrokerConfig {
         quic: vec![SocketAddr::from(([127, 0, 0, 1], 0))],
-        quic_tls: Some(authority.server()),
+        identity: Some(authority.sign()),
         ..config(1)
     }
 }
 
-fn target(broker: &Broker, authority: &Authority) -> Target {
-    let address = broker.addresses().quic[0];
-    Target::Quic(QuicTarget {
-        address,
-        name: address.ip().to_string(),
-        tls: authority.client(),
-    })
+fn dial(broker: &Broker, authority: &Authority) -> Client {
+    let address = format!("quic://{}", broker.addresses().quic[0]);
+    let target = Target::Addresses(vec![address.parse().expect("an address")]);
+    let mut options = options();
+    options.stream.trust = Some(Trust::Roots(authority.roots()));
+    Client::connect(target, options).expect("a client")
 }
 
 fn quic(broker: &Broker, authority: &Authority) -> Client {
-    connect(target(broker, authority))
+    let mut client = dial(broker, authority);
+    client.wait_up(PATIENCE).expect("a link to the broker");
+    client
 }
 
 #[test]
@@ -72,7 +74,7 @@ fn audio_and_video_of_any_length_pass() {
 fn a_client_that_does_not_trust_the_certificate_stays_out() {
     let (ours, theirs) = (Authority::new(), Authority::new());
     let broker = start(config_with(&theirs));
-    let mut client = Client::connect(target(&broker, &ours), options()).expect("a socket");
+    let mut client = dial(&broker, &ours);
     let error = client
         .wait_up(std::time::Duration::from_secs(1))
         .expect_err("no trust");
@@ -87,7 +89,7 @@ fn a_full_broker_says_so_to_quic_clients() {
         ..config_with(&authority)
     });
     let first = quic(&broker, &authority);
-    let mut second = Client::connect(target(&broker, &authority), options()).expect("a socket");
+    let mut second = dial(&broker, &authority);
     assert!(
         second
             .wait_up(std::time::Duration::from_millis(300))

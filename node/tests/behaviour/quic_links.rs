@@ -1,28 +1,30 @@
 //! Brokers that are linked by QUIC, with certificates at both ends.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use sangam_io::quic::broker_of;
+use sangam_io::tls::Identity;
 use sangam_model::BrokerId;
 use sangam_node::{Broker, BrokerConfig, QuicLinks, QuicNeighbour};
 
-use crate::support::certificates::{Authority, Certified};
+use crate::support::certificates::Authority;
 use crate::support::*;
 
-fn id_of(own: &Certified) -> BrokerId {
-    broker_of(&own.chain[0]).expect("an Ed25519 key")
+fn id_of(own: &Arc<Identity>) -> BrokerId {
+    broker_of(&own.chain()[0]).expect("an Ed25519 key")
 }
 
 /// A broker that shows a certificate, believes an authority, and dials these.
-fn member(own: &Certified, believes: &Authority, dial: Vec<QuicNeighbour>) -> BrokerConfig {
+fn member(own: &Arc<Identity>, believes: &Authority, dial: Vec<QuicNeighbour>) -> BrokerConfig {
     BrokerConfig {
         id: id_of(own),
         quic_links: QuicLinks {
             listen: vec![SocketAddr::from(([127, 0, 0, 1], 0))],
             dial,
-            server: Some(believes.mutual_server(own)),
-            client: Some(believes.client_with(own)),
+            authority: Some(believes.roots()),
         },
+        identity: Some(own.clone()),
         ..config(1)
     }
 }
@@ -76,9 +78,7 @@ fn a_neighbour_of_another_authority_stays_out() {
     let other = start(member(&theirs.sign(), &theirs, vec![to(&broker)]));
     // It believes us, and still has no certificate that we believe.
     let own = theirs.sign();
-    let mut trusting = member(&own, &theirs, vec![to(&broker)]);
-    trusting.quic_links.client = Some(ours.client_with(&own));
-    let trusting = start(trusting);
+    let trusting = start(member(&own, &ours, vec![to(&broker)]));
     let mut friend = Witness::of(&broker);
     for _ in 0..5 {
         friend.is_unharmed();

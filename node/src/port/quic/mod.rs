@@ -26,6 +26,7 @@ use sangam_wire::feedback::Feedback;
 use sangam_wire::{Frame, Hello, Message, Refusal, Refuse, Role, Welcome, WireError, is_event};
 
 use super::request;
+use crate::certificate::Certificate;
 use crate::counters::Counters;
 use crate::feedback;
 use crate::welcome::Greeting;
@@ -51,6 +52,7 @@ pub(crate) struct Group(pub(crate) Vec<(SyncSender<Handover>, Waker)>);
 /// All QUIC clients of one family in one shard.
 pub(crate) struct QuicPort {
     endpoint: Endpoint,
+    certificate: Certificate,
     group: Group,
     arrivals: Receiver<Handover>,
     acceptor: Acceptor,
@@ -82,12 +84,14 @@ impl Group {
 impl QuicPort {
     pub(crate) fn new(
         endpoint: Endpoint,
+        certificate: Certificate,
         (group, arrivals): (Group, Receiver<Handover>),
         (acceptor, greeting): (Acceptor, Greeting),
         (queued_max, counters): (usize, Arc<Counters>),
     ) -> Self {
         Self {
             endpoint,
+            certificate,
             group,
             arrivals,
             acceptor,
@@ -123,7 +127,7 @@ impl QuicPort {
             match event {
                 Event::Connected => self.add(key, cx),
                 Event::Unit(bytes) => self.unit(key, &bytes, cx),
-                Event::Lost(cause) => {
+                Event::Lost { cause, .. } => {
                     tracing::debug!(cause, "a QUIC client is gone");
                     self.forget(key, cx);
                 }
@@ -311,6 +315,11 @@ impl Port for QuicPort {
     }
 
     fn ready(&mut self, _token: u32, cx: &mut Context<'_>) {
+        if let Some(shown) = self.certificate.quic()
+            && let Err(error) = self.endpoint.show(&shown)
+        {
+            tracing::warn!(%error, "the new certificate is no use for QUIC");
+        }
         for _ in 0..BATCHES_PER_TURN {
             let more = self.receive(cx);
             self.take(cx);

@@ -11,6 +11,7 @@ use sangam_link::Acceptor;
 
 use super::{Group, Handover, QuicPort};
 use crate::broker::StartError;
+use crate::certificate::Certificate;
 use crate::config::BrokerConfig;
 use crate::counters::Counters;
 use crate::welcome::Greeting;
@@ -63,8 +64,11 @@ impl Opening {
         number: u16,
         config: &BrokerConfig,
         (acceptor, greeting): (Acceptor, Greeting),
-        counters: Arc<Counters>,
+        (certificate, counters): (Certificate, Arc<Counters>),
     ) -> Result<QuicPort, StartError> {
+        let Some(tls) = certificate.quic() else {
+            return Err(StartError::Config("a QUIC port needs a certificate"));
+        };
         let options = UdpOptions {
             recv_buffer: config.socket_buffer,
             send_buffer: config.socket_buffer,
@@ -80,7 +84,7 @@ impl Opening {
             .pop()
             .ok_or(StartError::Config("more QUIC ports than shards"))?;
         let settings = Config {
-            server: config.quic_tls.clone(),
+            server: Some(tls),
             client: None,
             datagram_max: config.datagram_max,
             idle: greeting.keepalive() * INTERVALS,
@@ -92,6 +96,7 @@ impl Opening {
         let queued_max = config.pool_small / (4 * config.shards.max(1) * config.quic.len().max(1));
         Ok(QuicPort::new(
             endpoint,
+            certificate,
             (self.group.clone(), arrivals),
             (acceptor, greeting),
             (queued_max, counters),
