@@ -22,6 +22,9 @@ use crate::udp::UdpSocket;
 const CONTROL_BYTES: usize = 128 << 10;
 /// Bytes of data events that wait.
 const DATA_BYTES: usize = 512 << 10;
+/// Streams by their direction.
+const CONTROL: usize = Dir::Bi as usize;
+const DATA: usize = Dir::Uni as usize;
 /// The stream of frames goes before the stream of data.
 const CONTROL_PRIORITY: i32 = 1;
 /// Kinds of link frames that are signs of life: ping and pong.
@@ -34,8 +37,8 @@ pub(super) struct Connection {
     pub(super) protocol: Protocol,
     key: Key,
     datagrams: Outgoing,
-    control: Stream,
-    data: Stream,
+    /// By direction: frames both ways, data one way.
+    streams: [Stream; 2],
     /// Counted among the handshakes in progress.
     pub(super) handshaking: bool,
     /// The owner hears no more of it.
@@ -74,8 +77,7 @@ impl Connection {
             protocol,
             key,
             datagrams: Outgoing::default(),
-            control: Stream::new(CONTROL_BYTES),
-            data: Stream::new(DATA_BYTES),
+            streams: [Stream::new(CONTROL_BYTES), Stream::new(DATA_BYTES)],
             handshaking,
             over: false,
             dirty: false,
@@ -90,7 +92,7 @@ impl Connection {
         }
         match frame.get(1) {
             Some(kind) if SIGNS.contains(kind) => self.datagrams.sign(frame),
-            _ => self.control.outgoing.push(frame),
+            _ => self.streams[CONTROL].outgoing.push(frame),
         }
     }
 
@@ -100,15 +102,15 @@ impl Connection {
         }
         let class = Header::decode(&packet).map_err(|_| Full)?.class;
         match class {
-            Class::Data => self.data.outgoing.push(&packet),
+            Class::Data => self.streams[DATA].outgoing.push(&packet),
             _ => self.datagrams.event(class, packet),
         }
     }
 
     pub(super) fn waiting(&self) -> Waiting {
         Waiting {
-            control: self.control.outgoing.len(),
-            data: self.data.outgoing.len(),
+            control: self.streams[CONTROL].outgoing.len(),
+            data: self.streams[DATA].outgoing.len(),
             ..self.datagrams.waiting()
         }
     }
@@ -184,38 +186,29 @@ impl Connection {
             return self.fail(now, "the peer takes no datagrams (RFC 9221)", events);
         }
         if self.protocol.side().is_client() {
-            let id = self.protocol.streams().open(Dir::Bi);
-            self.control.out = id;
-            self.control.into = id;
-            self.prefer_control();
+            if let Some(id) = self.protocol.streams().open(Dir::Bi) {
+                self.opened(id);
+            }
         }
         self.tell(Event::Connected, events);
     }
 
-    /// The peer opened a stream; it may open one of each kind.
+    /// A stream is there. Each end may open one of each direction, but frames have only one.
     fn opened(&mut self, id: StreamId) {
-        match id.dir() {
-            Dir::Bi => {
-                self.control.out = Some(id);
-                self.control.into = Some(id);
-                self.prefer_control();
-            }
-            Dir::Uni => self.data.into = Some(id),
+        let stream = &mut self.streams[id.dir() as usize];
+        if stream.into.is_some() {
+            return;
         }
-    }
-
-    fn prefer_control(&mut self) {
-        if let Some(id) = self.control.out {
+        stream.into = Some(id);
+        if id.dir() == Dir::Bi {
+            stream.out = Some(id);
             // It has just been opened.
             let _ = self.protocol.send_stream(id).set_priority(CONTROL_PRIORITY);
         }
     }
 
     fn read(&mut self, now: Instant, id: StreamId, events: &mut VecDeque<(Key, Event)>) {
-        let stream = match id.dir() {
-            Dir::Bi => &mut self.control,
-            Dir::Uni => &mut self.data,
-        };
+        let stream = &mut self.streams[id.dir() as usize];
         let mut ended = stream.into != Some(id);
         if let Ok(mut chunks) = self.protocol.recv_stream(id).read(true) {
             loop {
@@ -232,18 +225,18 @@ impl Connection {
             let _ = chunks.finalize();
         }
         loop {
-            let stream = match id.dir() {
-                Dir::Bi => &mut self.control,
-                Dir::Uni => &mut self.data,
-            };
-            match stream.incoming.pop() {
+            match self.streams[id.dir() as usize].incoming.pop() {
                 Ok(Some(unit)) => self.tell(Event::Unit(unit), events),
                 Ok(None) => break,
                 Err(units::Broken) => return self.fail(now, "a unit has no valid length", events),
             }
         }
         if ended {
-            self.fail(now, "the peer ended a stream", events);
+            self.fail(
+                now,
+                "the peer ended a stream, or opened one too many",
+                events,
+            );
         }
     }
 
@@ -268,10 +261,7 @@ impl Connection {
 
     /// Gives a stream what it takes.
     fn write(&mut self, dir: Dir, way: &mut Way<'_>) -> bool {
-        let stream = match dir {
-            Dir::Bi => &mut self.control,
-            Dir::Uni => &mut self.data,
-        };
+        let stream = &mut self.streams[dir as usize];
         if stream.outgoing.len() == 0 {
             return true;
         }

@@ -13,7 +13,7 @@ use quinn_proto::{ClientConfig, ConnectionHandle, Endpoint as Protocol};
 use rustls::pki_types::CertificateDer;
 use sangam_model::Time;
 
-use super::accept::{Strangers, member_of};
+use super::accept::{Bucket, member_of};
 use super::config::{Config, ConfigError};
 use super::connection::Connection;
 use super::sender::Sender;
@@ -34,7 +34,9 @@ pub struct Endpoint {
     pub(super) config: Config,
     client: Option<ClientConfig>,
     pub(super) socket: UdpSocket,
-    pub(super) strangers: Strangers,
+    /// Callers answered without a proof of their address, and handshakes begun.
+    pub(super) strangers: Bucket,
+    pub(super) accepted: Bucket,
     pub(super) connections: Vec<Option<Connection>>,
     /// How many there are, and how many callers have not finished their handshake.
     pub(super) count: usize,
@@ -93,7 +95,8 @@ impl Endpoint {
             client: config.client()?,
             config: config.clone(),
             socket,
-            strangers: Strangers::default(),
+            strangers: Bucket::default(),
+            accepted: Bucket::default(),
             connections: Vec::new(),
             count: 0,
             handshakes: 0,
