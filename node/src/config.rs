@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use sangam_io::tls::Identity;
+use sangam_io::tls::{Identity, Roots};
 use sangam_model::{BrokerId, Filter, Incarnation, MediaInfo, Topic, limits};
 
 /// How events wait for delivery.
@@ -142,6 +142,8 @@ pub struct BrokerConfig {
     pub streams: Vec<(Transport, SocketAddr)>,
     /// The certificate shown at encrypted ones.
     pub identity: Option<Arc<Identity>>,
+    /// Whose certificates count if a client shows one; nobody has to.
+    pub authorities: Option<Roots>,
     /// Neighbour brokers to dial.
     pub links: Vec<SocketAddr>,
     /// Networks from which neighbour brokers may dial.
@@ -183,6 +185,7 @@ impl Default for BrokerConfig {
             tcp: vec![loopback],
             streams: Vec::new(),
             identity: None,
+            authorities: None,
             links: Vec::new(),
             accept_links: vec![Network {
                 address: loopback.ip(),

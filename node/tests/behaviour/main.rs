@@ -11,6 +11,7 @@ mod links;
 mod networks;
 mod slow;
 mod stage;
+mod streams;
 mod urgency;
 
 #[path = "../support/mod.rs"]

@@ -5,6 +5,7 @@
 
 pub(crate) mod cable;
 pub(crate) mod raw;
+pub(crate) mod relay;
 pub(crate) mod torrent;
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
