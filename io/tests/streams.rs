@@ -347,6 +347,8 @@ fn a_server_can_ask_who_calls() {
         let open = pair.drive(|pair| pair.far.is_open());
         assert_eq!(open.is_ok(), good, "{open:?}");
     }
+    let (from, until) = caller.validity().unwrap();
+    assert!(from < until, "{from:?} {until:?}");
     let public: [u8; 32] = key.public_key_raw().try_into().unwrap();
     assert_eq!(ed25519_key(&caller.chain()[0]), Some(public));
 }

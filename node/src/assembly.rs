@@ -103,7 +103,9 @@ pub(crate) fn start(config: BrokerConfig) -> Result<Broker, StartError> {
         lane_waker.clone(),
     );
     if let Some(identity) = &site.config.identity {
-        site.certificate.show(identity).map_err(StartError::Tls)?;
+        let authorities = site.config.authorities.as_ref();
+        let shown = site.certificate.show(identity, authorities);
+        shown.map_err(StartError::Tls)?;
     }
     let ends = site.shards(&udp)?;
     let (lane_commands, lane_inbox) = sync_channel(COMMANDS);

@@ -9,7 +9,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use sangam_io::door::{BrokerDoor, ClientDoor, door};
-use sangam_io::tls::{Identity, TlsError};
+use sangam_io::tls::{Identity, Roots, TlsError};
 use sangam_io::wake::Waker;
 use sangam_model::{BrokerId, Incarnation, MediaInfo, StreamId, Topic};
 
@@ -103,6 +103,18 @@ pub struct Addresses {
     pub streams: Vec<(Transport, SocketAddr)>,
 }
 
+impl Addresses {
+    /// The ports of one kind.
+    #[must_use]
+    pub fn of(&self, transport: Transport) -> Vec<SocketAddr> {
+        if transport == Transport::Tcp {
+            return self.tcp.clone();
+        }
+        let of_kind = self.streams.iter().filter(|(kind, _)| *kind == transport);
+        of_kind.map(|(_, address)| *address).collect()
+    }
+}
+
 /// One stream that the broker knows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StreamInfo {
@@ -185,12 +197,13 @@ impl Broker {
         &self.addresses
     }
 
-    /// Shows another certificate to who comes from now on; who is here stays.
+    /// Shows another certificate to who comes from now on, and checks theirs by `authorities`; who
+    /// is here stays.
     ///
     /// # Errors
     /// The key does not fit; then nothing changes.
-    pub fn show(&self, identity: &Identity) -> Result<(), TlsError> {
-        self.certificate.show(identity)
+    pub fn show(&self, identity: &Identity, authorities: Option<&Roots>) -> Result<(), TlsError> {
+        self.certificate.show(identity, authorities)
     }
 
     /// Everything the broker counts.

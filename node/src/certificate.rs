@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwapOption;
 use sangam_io::stream::Accept;
-use sangam_io::tls::{self, ALPN_HTTP, ALPN_UNITS, Clients, Identity, ServerConfig, TlsError};
+use sangam_io::tls::{
+    self, ALPN_HTTP, ALPN_UNITS, Clients, Identity, Roots, ServerConfig, TlsError,
+};
 
 use crate::config::Transport;
 
@@ -25,8 +27,14 @@ impl Certificate {
     ///
     /// # Errors
     /// Its key does not fit; then nothing changes.
-    pub(crate) fn show(&self, identity: &Identity) -> Result<(), TlsError> {
-        let config = |alpn| tls::server(identity, Clients::Anonymous, &[alpn]);
+    pub(crate) fn show(
+        &self,
+        identity: &Identity,
+        authorities: Option<&Roots>,
+    ) -> Result<(), TlsError> {
+        let clients =
+            authorities.map_or(Clients::Anonymous, |roots| Clients::Optional(roots.clone()));
+        let config = |alpn| tls::server(identity, clients.clone(), &[alpn]);
         self.0.store(Some(Arc::new(Shown {
             units: config(ALPN_UNITS)?,
             http: config(ALPN_HTTP)?,

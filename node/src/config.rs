@@ -167,6 +167,8 @@ pub struct BrokerConfig {
     pub streams: Vec<(Transport, SocketAddr)>,
     /// The certificate shown at encrypted ones.
     pub identity: Option<Arc<Identity>>,
+    /// Whose certificates count if a client shows one; nobody has to.
+    pub authorities: Option<Roots>,
     /// Neighbour brokers to dial.
     pub links: Vec<SocketAddr>,
     /// Links by QUIC.
@@ -211,6 +213,7 @@ impl Default for BrokerConfig {
             quic: Vec::new(),
             streams: Vec::new(),
             identity: None,
+            authorities: None,
             links: Vec::new(),
             quic_links: QuicLinks::default(),
             accept_links: vec![Network {

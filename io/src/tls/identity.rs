@@ -4,10 +4,13 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use rustls::RootCertStore;
+use core::time::Duration;
+use rustls::client::verify_server_cert_signed_by_trust_anchor;
+use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::pem::{self, PemObject};
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
 use rustls::server::ParsedCertificate;
+use rustls::{CertificateError, RootCertStore};
 
 use super::TlsError;
 
@@ -64,6 +67,31 @@ impl Identity {
     #[must_use]
     pub fn chain(&self) -> &[CertificateDer<'static>] {
         &self.chain
+    }
+
+    /// From when until when the holder's certificate is valid, since the Unix epoch; `None` if it
+    /// cannot be read.
+    #[must_use]
+    pub fn validity(&self) -> Option<(Duration, Duration)> {
+        let own = ParsedCertificate::try_from(self.chain.first()?).ok()?;
+        let algorithms = aws_lc_rs::default_provider().signature_verification_algorithms;
+        // Validity is the first thing that is verified, and a refusal names its bounds.
+        let verdict = |seconds| {
+            let at = UnixTime::since_unix_epoch(Duration::from_secs(seconds));
+            let (roots, known) = (RootCertStore::empty(), algorithms.all);
+            match verify_server_cert_signed_by_trust_anchor(&own, &roots, &[], at, known) {
+                Err(rustls::Error::InvalidCertificate(bad)) => Some(bad),
+                _ => None,
+            }
+        };
+        let since = |time: UnixTime| Duration::from_secs(time.as_secs());
+        match (verdict(0)?, verdict(u64::MAX)?) {
+            (
+                CertificateError::NotValidYetContext { not_before, .. },
+                CertificateError::ExpiredContext { not_after, .. },
+            ) => Some((since(not_before), since(not_after))),
+            _ => None,
+        }
     }
 
     pub(super) fn key(&self) -> PrivateKeyDer<'static> {

@@ -13,6 +13,7 @@ mod quic;
 mod quic_links;
 mod slow;
 mod stage;
+mod streams;
 mod urgency;
 
 #[path = "../support/mod.rs"]
