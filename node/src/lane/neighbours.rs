@@ -24,13 +24,20 @@ enum Wish {
     Up(Box<Welcome>),
     Down(Refusal),
     Refused(Refusal),
+    Connect,
     Nothing,
 }
 
 impl Lane {
     pub(super) fn start_links(&mut self) {
         for id in self.links.ids() {
-            self.redial(id);
+            if self
+                .links
+                .get(id)
+                .is_some_and(|link| link.stands_in_for.is_none())
+            {
+                self.redial(id);
+            }
         }
         self.links.show(self.now, true);
     }
@@ -48,6 +55,7 @@ impl Lane {
             }
             self.drain_link(id);
         }
+        self.flush_quic();
     }
 
     /// Polls the links that are due.
@@ -58,6 +66,7 @@ impl Lane {
                 self.drain_link(id);
             }
         }
+        self.run_quic();
         self.links.show(self.now, false);
     }
 
@@ -177,8 +186,12 @@ impl Lane {
                         return;
                     };
                     let (socket, to) = (link.socket, link.wire);
-                    self.send_bytes(socket, &bytes, to);
+                    match link.quic {
+                        Some(_) => self.send_frame(id, &bytes),
+                        None => self.send_bytes(socket, &bytes, to),
+                    }
                 }
+                Wish::Connect => self.connect(id),
                 Wish::Message(message) => {
                     self.control
                         .send(ControlEvent::Message { link: id, message });
@@ -196,6 +209,12 @@ impl Lane {
                 Wish::Sample(sample) => self.sampled(id, sample),
                 Wish::Up(welcome) => {
                     let peer = (welcome.broker, welcome.incarnation);
+                    if !self.is_proved(id, peer.0) {
+                        tracing::warn!(broker = %peer.0, "a neighbour's certificate is not its own");
+                        self.drop_link(id, Refusal::Identity);
+                        return;
+                    }
+                    self.end_stand_in(id);
                     if welcome.broker == self.id || self.links.with_peer(peer.0, Some(id)).is_some()
                     {
                         let own = welcome.broker == self.id;
@@ -208,9 +227,11 @@ impl Lane {
                 Wish::Refused(reason) => {
                     let address = self.links.get(id).map(|link| link.address);
                     tracing::warn!(?address, %reason, "a neighbour refuses the link");
+                    self.hang_up(id);
                 }
                 Wish::Down(reason) => {
                     self.link_down(id, reason);
+                    self.hang_up(id);
                     if self.after_down(id) {
                         return;
                     }
@@ -237,8 +258,8 @@ impl Lane {
                 Some(DialOutput::Sample(sample)) => Wish::Sample(sample),
                 Some(DialOutput::Down(reason)) => Wish::Down(reason),
                 Some(DialOutput::Refused { reason, .. }) => Wish::Refused(reason),
-                // Only byte streams are connected.
-                Some(DialOutput::Connect) | None => Wish::Nothing,
+                Some(DialOutput::Connect) => Wish::Connect,
+                None => Wish::Nothing,
             },
             End::Accepted { session, .. } => match session.poll(now) {
                 Some(Output::Transmit(bytes)) => Wish::Transmit(bytes),
@@ -264,7 +285,7 @@ impl Lane {
         }
     }
 
-    fn link_up(&mut self, id: LinkId, peer: (BrokerId, Incarnation), datagram_max: u16) {
+    pub(super) fn link_up(&mut self, id: LinkId, peer: (BrokerId, Incarnation), datagram_max: u16) {
         let Some(link) = self.links.get_mut(id) else {
             return;
         };
@@ -277,7 +298,7 @@ impl Lane {
         self.links.show(self.now, true);
     }
 
-    fn link_down(&mut self, id: LinkId, reason: Refusal) {
+    pub(super) fn link_down(&mut self, id: LinkId, reason: Refusal) {
         let Some(link) = self.links.get_mut(id) else {
             return;
         };
@@ -285,6 +306,7 @@ impl Lane {
             return;
         }
         link.reassembler = sangam_link::Reassembler::default();
+        link.down_since = self.now;
         tracing::warn!(address = %link.address, %reason, "link down");
         self.control.send(ControlEvent::LinkDown(id));
         self.links.show(self.now, true);
@@ -299,7 +321,8 @@ impl Lane {
         match (&link.end, link.configured) {
             (End::Dialing(_), _) => false,
             (End::Accepted { .. }, true) => {
-                let dialer = self.links.dialer();
+                let reliable = self.links.get(id).is_some_and(|link| link.quic.is_some());
+                let dialer = self.links.dialer(reliable);
                 if let Some(link) = self.links.get_mut(id) {
                     link.end = End::Dialing(Box::new(dialer));
                 }
@@ -314,7 +337,7 @@ impl Lane {
     }
 
     /// Ends a link from our side.
-    fn drop_link(&mut self, id: LinkId, reason: Refusal) {
+    pub(super) fn drop_link(&mut self, id: LinkId, reason: Refusal) {
         self.link_down(id, reason);
         let Some(link) = self.links.get_mut(id) else {
             return;
@@ -326,7 +349,7 @@ impl Lane {
         self.drain_link(id);
     }
 
-    fn redial(&mut self, id: LinkId) {
+    pub(super) fn redial(&mut self, id: LinkId) {
         if let Some(link) = self.links.get_mut(id)
             && let End::Dialing(dialer) = &mut link.end
         {
@@ -422,6 +445,6 @@ impl Lane {
 }
 
 /// Lives of a broker are counted modulo 256.
-fn is_later_life(a: Incarnation, b: Incarnation) -> bool {
+pub(super) fn is_later_life(a: Incarnation, b: Incarnation) -> bool {
     a != b && a.0.wrapping_sub(b.0) < 1 << 7
 }

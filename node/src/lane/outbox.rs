@@ -90,7 +90,7 @@ impl Lane {
     /// Sends what waits for every link; what the kernel does not take stays for the next round.
     pub(super) fn send_to_neighbours(&mut self) {
         if self.outboxes.is_empty() {
-            return;
+            return self.flush_quic();
         }
         for index in 0..self.outboxes.links.len() {
             let mut outbox = std::mem::take(&mut self.outboxes.links[index]);
@@ -107,9 +107,13 @@ impl Lane {
             }
             self.outboxes.links[index] = outbox;
         }
+        self.flush_quic();
     }
 
     fn send_queue(&mut self, link: LinkId, queue: &mut Vec<Packet>) {
+        if self.links.get(link).is_some_and(|link| link.quic.is_some()) {
+            return self.send_by_quic(link, queue);
+        }
         let Some((socket, address, datagram_max)) = self.links.route_to(link) else {
             self.counters
                 .dropped_many(DropReason::LinkDown, queue.len() as u64);

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
+use sangam_client::{Address, Scheme};
 use sangam_model::{Filter, Topic};
 use serde_json::json;
 
@@ -16,7 +17,7 @@ use super::play::{Player, Summary};
 use super::publish::{Feed, Sent};
 use super::table::Live;
 use crate::cli::{DemoArgs, Peer, PlayArgs, PublishArgs};
-use crate::config::HostPort;
+
 use crate::exit::{Exit, Failure, io};
 use crate::ffmpeg::{self, Probe};
 use crate::output;
@@ -180,10 +181,10 @@ fn play_args(args: &DemoArgs, broker: &DemoBroker) -> Result<PlayArgs, Failure> 
     };
     let filter = Filter::new("demo/#").map_err(|error| wrong(&error))?;
     Ok(PlayArgs {
-        from: host_port(broker),
+        from: vec![address(broker)],
         peer: Peer {
-            tcp: false,
             connect_timeout: CONNECT_TIMEOUT,
+            ..Peer::default()
         },
         topic: vec![filter],
         rtp: None,
@@ -197,10 +198,10 @@ fn play_args(args: &DemoArgs, broker: &DemoBroker) -> Result<PlayArgs, Failure> 
 
 fn publish_args(args: &DemoArgs, clip: &Path, broker: &DemoBroker) -> Result<PublishArgs, Failure> {
     Ok(PublishArgs {
-        to: host_port(broker),
+        to: vec![address(broker)],
         peer: Peer {
-            tcp: false,
             connect_timeout: CONNECT_TIMEOUT,
+            ..Peer::default()
         },
         topic: Topic::new("demo/clip").map_err(|error| wrong(&error))?,
         rtp: None,
@@ -213,10 +214,12 @@ fn publish_args(args: &DemoArgs, clip: &Path, broker: &DemoBroker) -> Result<Pub
     })
 }
 
-fn host_port(broker: &DemoBroker) -> HostPort {
-    HostPort {
+fn address(broker: &DemoBroker) -> Address {
+    Address {
+        scheme: Scheme::Udp,
         host: broker.udp.ip().to_string(),
         port: broker.udp.port(),
+        path: String::new(),
     }
 }
 
