@@ -30,6 +30,9 @@
 //! **Addresses.** Site N is 10.(16+N).0.0/16 and one IPv6 address. Every address of the IPv4
 //! network is the site's own ([`Site::host`]), as 127.0.0.0/8 is everybody's.
 //!
+//! **By hand.** `sangam-emulator near far` makes two sites, says how to enter them, and takes
+//! lines such as `near far delay=45ms,loss=1%`.
+//!
 //! **What it needs.** Linux, /dev/net/tun, `ip`, and root or a user namespace that lends the
 //! privileges: `unshare --user --map-root-user COMMAND`.
 //!
@@ -49,6 +52,7 @@ mod quality;
 mod random;
 mod site;
 mod sys;
+mod text;
 mod trace;
 
 pub use address::{HOSTS_MAX, SITES_MAX};
