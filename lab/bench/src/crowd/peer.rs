@@ -130,8 +130,11 @@ impl Peer {
                         self.standing = Standing::Refused(reason);
                     }
                 }
-                // Only byte streams connect.
-                DialOutput::Connect => {}
+                // Only byte streams connect; only broker links are suspected and measured.
+                DialOutput::Connect
+                | DialOutput::Suspect
+                | DialOutput::Recovered
+                | DialOutput::Sample(_) => {}
             }
         }
     }
