@@ -130,6 +130,7 @@ impl Fabric {
         known.then_some(from * self.sites + to)
     }
 
+    /// Answers at once: the router that refuses stands beside the sender.
     fn refuse(&mut self, now: Time, (from, packet): (usize, &[u8]), refusal: Refusal) {
         if let Some(answer) = packet::refuse(packet, refusal) {
             self.accept(now, (from, None), &answer);
