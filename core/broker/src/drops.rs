@@ -97,6 +97,11 @@ reasons! {
     InterestFull, "interest_full", "The neighbours want more filters than the broker keeps.";
     StreamsFull, "streams_full", "The broker knows as many streams as it may.";
     FiltersFull, "filters_full", "A client or the broker holds as many filters as it may.";
+    // Who may do it.
+    NotGranted, "not_granted", "A client asked for what its token, if any, does not grant.";
+    TokenRefused, "token_refused", "A client's token was wrong or had expired.";
+    FloodToken, "flood_token", "More tokens, or more wrong ones of one address, than are looked at.";
+    AddressFull, "address_full", "More clients of one address than `limits.clients_per_address`.";
 }
 
 /// How often each [`DropReason`] happened.

@@ -2,12 +2,14 @@
 //!
 //! Pure and small on purpose: no clock, socket, file, thread or randomness, and no dependency.
 
+mod grants;
 mod ids;
 pub mod limits;
 mod media;
 mod time;
 mod topic;
 
+pub use grants::Grants;
 pub use ids::{BrokerId, Incarnation, StreamId};
 pub use media::{Class, MediaInfo, MediaInfoError};
 pub use time::Time;

@@ -105,6 +105,9 @@ fn message() -> impl Strategy<Value = Message> {
                 version,
             }
         }),
+        // Also some that may not be sent.
+        (request(), "[!-~ ü]{0,9}|[!-~]{990,1002}")
+            .prop_map(|(request, token)| Message::Authenticate { request, token }),
     ]
 }
 

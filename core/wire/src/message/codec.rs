@@ -1,5 +1,6 @@
 //! Control messages to bytes and back; `docs/spec/wire.md` draws each layout.
 
+use sangam_model::limits::TOKEN_LEN_MAX;
 use sangam_model::{
     BrokerId, Class, Filter, Incarnation, MediaInfo, MediaInfoError, StreamId, Topic,
 };
@@ -21,6 +22,7 @@ mod kind {
     pub(super) const RETIRE: u8 = 9;
     pub(super) const INTEREST: u8 = 10;
     pub(super) const UNREACHABLE: u8 = 11;
+    pub(super) const AUTHENTICATE: u8 = 20;
 }
 
 impl Message {
@@ -77,6 +79,10 @@ impl Message {
                 incarnation: Incarnation(read.u8()?),
                 version: read.u32()?,
             },
+            kind::AUTHENTICATE => Self::Authenticate {
+                request: read.u32()?,
+                token: checked_token(read.text16()?)?.to_owned(),
+            },
             _ => return Err(WireError::Kind),
         })
     }
@@ -86,7 +92,7 @@ impl Message {
     /// # Errors
     /// [`WireError::Oversized`], [`WireError::Value`], [`WireError::Text`] or
     /// [`WireError::Class`] if [`Message::decode`] would refuse it, which only
-    /// [`Message::Interest`] and a [`MediaInfo`] that is not valid can bring about.
+    /// [`Message::Interest`], a [`MediaInfo`] or a token that is not valid can bring about.
     pub fn encode(&self, out: &mut Vec<u8>) -> Result<(), WireError> {
         let start = out.len();
         let result = self.append(out).and_then(|()| {
@@ -179,6 +185,10 @@ impl Message {
                 out.put_u8(incarnation.0);
                 out.put_u32(*version);
             }
+            Self::Authenticate { request, token } => {
+                out.put_u32(*request);
+                out.put_text16(checked_token(token)?)?;
+            }
         }
         Ok(())
     }
@@ -196,6 +206,7 @@ impl Message {
             Self::Retire { .. } => kind::RETIRE,
             Self::Interest { .. } => kind::INTEREST,
             Self::Unreachable { .. } => kind::UNREACHABLE,
+            Self::Authenticate { .. } => kind::AUTHENTICATE,
         }
     }
 }
@@ -223,6 +234,15 @@ fn media(read: &mut Reader<'_>) -> Result<MediaInfo, WireError> {
     };
     media.validate().map_err(media_error)?;
     Ok(media)
+}
+
+fn checked_token(token: &str) -> Result<&str, WireError> {
+    match token.len() {
+        0 => Err(WireError::Value),
+        1..=TOKEN_LEN_MAX if token.bytes().all(|byte| byte.is_ascii_graphic()) => Ok(token),
+        1..=TOKEN_LEN_MAX => Err(WireError::Text),
+        _ => Err(WireError::Oversized),
+    }
 }
 
 fn interest(read: &mut Reader<'_>) -> Result<Message, WireError> {

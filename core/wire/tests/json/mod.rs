@@ -201,6 +201,10 @@ pub(crate) fn message(message: &Message) -> Value {
                 "version": version,
             }),
         ),
+        Message::Authenticate { request, token } => name(
+            "authenticate",
+            json!({ "request": request, "token": token }),
+        ),
     }
 }
 
