@@ -16,7 +16,7 @@ use crate::incoming::{Incoming, beyond_the_door};
 use crate::shared::Shared;
 use crate::state::{Link, Standing, State};
 use crate::{ClientCounters, ClientError, ClientOptions, Publisher, Received, SendError};
-use crate::{Target, UpInfo};
+use crate::{Target, Token, UpInfo};
 
 /// One client of one broker. Closed when it is dropped; its publishers end with it.
 pub struct Client {
@@ -37,10 +37,14 @@ impl Client {
         let (door, driver, shared) = match target {
             Target::Door(ClientDoor { sender, receiver }) => {
                 let info = beyond_the_door();
-                let state = State::new(Link::Up(info));
+                let state = State::new(Link::Up(info), None);
                 let pool = options.send_buffers.pool();
                 let shared = Shared::new(state, sender, pool, options.trace_every);
                 shared.measures.set_local(info.datagram_max);
+                if let Some(token) = options.token {
+                    let message = shared.state().set_token(token);
+                    shared.tell(message)?;
+                }
                 (receiver, None, Arc::new(shared))
             }
             Target::Udp(address) => driver::udp(address, &options)?,
@@ -55,25 +59,39 @@ impl Client {
         })
     }
 
-    /// Waits until the link is up.
+    /// Waits until the link is up and the broker has accepted the token, if there is one.
     ///
     /// # Errors
-    /// [`ClientError::NoAnswer`], [`ClientError::Refused`], [`ClientError::Closed`]: with what to
-    /// check.
+    /// [`ClientError::NoAnswer`], [`ClientError::Refused`], [`ClientError::Token`],
+    /// [`ClientError::Closed`]: with what to check.
     pub fn wait_up(&mut self, timeout: Duration) -> Result<UpInfo, ClientError> {
+        let target = &self.target;
         let answer = self.incoming.wait_for(timeout, |state| match state.link() {
-            Link::Up(info) => Some(Ok(info)),
+            Link::Up(info) => match state.verdict()? {
+                Ok(()) => Some(Ok(info)),
+                Err(reason) => Some(Err(ClientError::Token(reason))),
+            },
             Link::Refused {
                 reason,
                 again: false,
-            } => Some(Err(reason)),
+            } => Some(Err(refused(target, reason))),
             Link::Refused { again: true, .. } | Link::Down | Link::Closed => None,
         });
-        match answer {
-            Some(Ok(info)) => Ok(info),
-            Some(Err(reason)) => Err(self.refused(reason)),
-            None => Err(self.unanswered(timeout)),
+        answer.unwrap_or_else(|| Err(self.unanswered(timeout)))
+    }
+
+    /// Shows the broker a newer token, now and after every reconnection; [`Received::Token`]
+    /// answers. What was asked for goes on, as far as the newer token grants it.
+    ///
+    /// # Errors
+    /// [`ClientError::Busy`], [`ClientError::Closed`].
+    pub fn set_token(&self, token: Token) -> Result<(), ClientError> {
+        let mut state = self.shared.state();
+        let message = state.set_token(token);
+        if state.is_up() {
+            self.shared.tell(message)?;
         }
+        Ok(())
     }
 
     /// Asks to publish and waits for the broker's leave; also while the link is not up yet.
@@ -234,7 +252,7 @@ impl Client {
     fn unanswered(&self, waited: Duration) -> ClientError {
         let state = self.shared.state();
         match state.link() {
-            Link::Refused { reason, .. } => self.refused(reason),
+            Link::Refused { reason, .. } => refused(&self.target, reason),
             Link::Closed => ClientError::Closed,
             Link::Up(_) => ClientError::Unanswered(waited),
             Link::Down => ClientError::NoAnswer {
@@ -244,12 +262,12 @@ impl Client {
             },
         }
     }
+}
 
-    fn refused(&self, reason: Refusal) -> ClientError {
-        ClientError::Refused {
-            target: self.target.clone(),
-            reason,
-        }
+fn refused(target: &str, reason: Refusal) -> ClientError {
+    ClientError::Refused {
+        target: target.to_owned(),
+        reason,
     }
 }
 

@@ -17,6 +17,7 @@ use sangam_io::wake::{Sleeper, Waker, pair};
 use sangam_link::Acceptor;
 use sangam_model::Class;
 
+use crate::authority::{Question, Verifier};
 use crate::broker::{Addresses, Broker, LinkInfo, ShardHandle, StartError};
 use crate::command::{ControlEvent, Entry, LaneCommand, Outlet, ShardCommand};
 use crate::config::{BrokerConfig, Queuing};
@@ -48,6 +49,9 @@ struct Site {
     control: (SyncSender<ControlEvent>, Waker),
     lane_waker: Waker,
     tcp: Vec<SocketAddr>,
+    /// The way to the thread that verifies tokens, and what becomes that thread.
+    asks: Option<SyncSender<Question>>,
+    verifier: Option<Verifier>,
 }
 
 /// The ends of a shard that others hold.
@@ -103,6 +107,7 @@ pub(crate) fn start(config: BrokerConfig) -> Result<Broker, StartError> {
         shown: Arc::new(Mutex::new(Vec::new())),
         counters: Arc::new(Counters::default()),
     };
+    let verifier = site.verifier(&ends);
     let control = Control::new(control::Parts {
         id: site.config.id,
         incarnation: site.config.incarnation,
@@ -111,10 +116,7 @@ pub(crate) fn start(config: BrokerConfig) -> Result<Broker, StartError> {
         sleeper: control_sleeper,
         snapshot: middle.snapshot.clone(),
         lane: middle.lane.clone(),
-        shards: ends
-            .iter()
-            .map(|end| (end.commands.clone(), end.waker.clone()))
-            .collect(),
+        shards: ways(&ends),
     });
     let counters = counters(&middle, &ends);
     let (doors, handles, mut running) = part(ends);
@@ -134,7 +136,17 @@ pub(crate) fn start(config: BrokerConfig) -> Result<Broker, StartError> {
             shard.run()
         })?);
     }
+    if let Some(verifier) = verifier {
+        threads.push(spawn("sangam-verify", move || verifier.run())?);
+    }
     site.broker(udp, middle.shown, (handles, counters, threads))
+}
+
+/// The ways to all shards.
+fn ways(ends: &[ShardEnds]) -> Vec<(SyncSender<ShardCommand>, Waker)> {
+    let ways = ends.iter();
+    ways.map(|end| (end.commands.clone(), end.waker.clone()))
+        .collect()
 }
 
 /// The ends of all shards by who holds them.
@@ -163,6 +175,7 @@ impl Site {
         control: (SyncSender<ControlEvent>, Waker),
         lane_waker: Waker,
     ) -> Self {
+        let (asks, verifier) = config.authority.clone().map(Verifier::new).unzip();
         Self {
             pool: Pool::new(config.pool_small, config.pool_large),
             greeting: Greeting {
@@ -174,11 +187,15 @@ impl Site {
                 sessions: Arc::new(AtomicU32::new(1)),
                 clients: Arc::default(),
                 clients_max: config.clients_max,
+                addresses: Arc::default(),
+                clients_per_address: config.clients_per_address,
             },
             acceptor: Acceptor::new(config.secret),
             control,
             lane_waker,
             tcp: config.tcp.clone(),
+            asks,
+            verifier,
             config,
         }
     }
@@ -195,6 +212,14 @@ impl Site {
         (0..shards)
             .map(|number| self.shard(number as u16, udp))
             .collect()
+    }
+
+    /// The thread that verifies tokens, if clients need any. It ends with the last shard.
+    fn verifier(&mut self, ends: &[ShardEnds]) -> Option<Verifier> {
+        // Only shards may hold this end from now on.
+        self.asks = None;
+        let verifier = self.verifier.take()?;
+        Some(verifier.answering(ways(ends)))
     }
 
     fn lane(
@@ -296,6 +321,7 @@ impl Site {
             to_lane,
             lane: self.lane_waker.clone(),
             ports,
+            verifier: self.asks.clone(),
             counters: counters.clone(),
         })?;
         let door = ShardDoor {

@@ -17,7 +17,7 @@ use axum::extract::DefaultBodyLimit;
 use axum::routing::get;
 use sangam_node::Broker;
 
-use crate::config::Api;
+pub(crate) use access::Access;
 use answer::Problem;
 
 /// Bytes of a request body; a leg with all its texts has less than 2,000.
@@ -31,7 +31,7 @@ pub(crate) struct State {
     /// Its name.
     pub(crate) name: String,
     /// Who may do what.
-    pub(crate) api: Api,
+    pub(crate) access: Access,
     /// Where HTTP listens in truth.
     pub(crate) address: SocketAddr,
     /// Neighbours by configuration.

@@ -219,10 +219,11 @@ impl Intake {
     }
 
     fn message(&mut self, now: Time, message: Message) {
-        let reply = self.shared.state().apply(&message);
-        if let Some(reply) = reply {
-            self.send(now, reply);
-        }
+        let shared = self.shared.clone();
+        // As in `up`.
+        shared
+            .state()
+            .apply(&message, |reply| self.send(now, reply));
         if !self.inbox.message(message) {
             self.lost(now, "this client does not read what it receives".into());
         }

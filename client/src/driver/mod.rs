@@ -77,7 +77,7 @@ fn start(wire: Wire, datagram_max: u16, options: &ClientOptions) -> io::Result<P
     let capacity = options.queue.max(QUEUE_MIN);
     let (ClientDoor { sender, receiver }, door) = door(capacity, waker)?;
     let pool = options.send_buffers.pool();
-    let state = State::new(Link::Down);
+    let state = State::new(Link::Down, options.token.clone());
     let shared = Arc::new(Shared::new(state, sender, pool, options.trace_every));
     let dialer = Dialer::new(DialerConfig {
         role: Role::Client,

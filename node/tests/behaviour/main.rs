@@ -11,6 +11,7 @@ mod links;
 mod networks;
 mod slow;
 mod stage;
+mod tokens;
 mod urgency;
 
 #[path = "../support/mod.rs"]

@@ -134,6 +134,16 @@ impl Broker {
                     self.tell_all(&topic, &Message::Retire { stream });
                 }
             }
+            Message::Authenticate { request, token } => {
+                let answer = match self.conduct.token {
+                    Some(good) if good != token => Message::Refused {
+                        request,
+                        reason: Refusal::Unauthenticated,
+                    },
+                    _ => Message::Accepted { request },
+                };
+                self.tell(from, answer);
+            }
             other => panic!("clients do not say {other:?}"),
         }
     }

@@ -51,7 +51,11 @@ impl Setup {
              tcp = []\n\
              http = \"{http}\"\n\n\
              [links]\n\
-             accept = [\"127.0.0.0/8\"]\n",
+             accept = [\"127.0.0.0/8\"]\n\n\
+             [auth]\n\
+             required = false\n\n\
+             [limits]\n\
+             clients_per_address = 262144\n",
             self.number,
             self.shards,
             self.queuing.name(),

@@ -38,6 +38,8 @@ const QUEUE: OutLimits = OutLimits {
 };
 /// How long a connection may stay without a hello.
 const HELLO_WITHIN: Duration = Duration::from_secs(5);
+/// Connections of one address, beyond those it may have, that are told so; more are closed at once.
+const TOLD: usize = 16;
 /// Connections of one shard.
 const CONNECTIONS: usize = 8_192;
 
@@ -83,16 +85,33 @@ impl TcpPort {
                 Ok(Some(_)) if self.peers.len() >= CONNECTIONS => {
                     self.counters.dropped(DropReason::FloodHello);
                 }
-                Ok(Some((stream, address))) => self.add(Framed::new(stream, QUEUE), address, cx),
+                Ok(Some((stream, address))) => {
+                    let clients = self.greeting.addresses.enter(address.ip());
+                    let most = self.greeting.clients_per_address;
+                    if clients > most {
+                        self.counters.dropped(DropReason::AddressFull);
+                    }
+                    if clients > most.saturating_add(TOLD) {
+                        self.greeting.addresses.leave(address.ip());
+                        continue;
+                    }
+                    self.add(Framed::new(stream, QUEUE), (address, clients > most), cx);
+                }
                 Ok(None) => return,
                 Err(error) => return tracing::warn!(%error, "accepting a TCP client failed"),
             }
         }
     }
 
-    fn add(&mut self, framed: Framed, address: SocketAddr, cx: &mut Context<'_>) {
+    fn add(
+        &mut self,
+        framed: Framed,
+        (address, surplus): (SocketAddr, bool),
+        cx: &mut Context<'_>,
+    ) {
         let key = self.peers.insert(Peer {
             address,
+            surplus,
             framed: None,
             session: None,
             waits_for_room: false,
@@ -104,8 +123,7 @@ impl TcpPort {
         let token = cx.token | u64::from(key + 1);
         if let Err(error) = cx.poller.add(framed.fd(), token, Interest::Read) {
             tracing::warn!(%error, "a TCP client cannot be watched");
-            self.peers.remove(key);
-            return;
+            return self.remove(key, cx);
         }
         if let Some(peer) = self.peers.get_mut(key) {
             peer.framed = Some(framed);
@@ -202,8 +220,11 @@ impl TcpPort {
         }
         let frame = match verdict {
             Verdict::Retry(frame) | Verdict::Refuse(frame) => frame,
+            Verdict::Accept { .. } if peer.surplus => {
+                Frame::Refuse(Greeting::no_room(hello, Refusal::Limit))
+            }
             Verdict::Accept { .. } if !self.greeting.enter() => {
-                Frame::Refuse(Greeting::full(hello))
+                Frame::Refuse(Greeting::no_room(hello, Refusal::Full))
             }
             Verdict::Accept { .. } => {
                 let config = SessionConfig {
@@ -244,10 +265,13 @@ impl TcpPort {
                         return self.remove(key, cx);
                     }
                 }
-                Some(Output::Message(message)) => match request::action(key, message, None) {
-                    Some(action) => cx.actions.push(action),
-                    None => self.counters.dropped(DropReason::ControlUnexpected),
-                },
+                Some(Output::Message(message)) => {
+                    let from = (peer.address.ip(), None);
+                    match request::action(key, message, from) {
+                        Some(action) => cx.actions.push(action),
+                        None => self.counters.dropped(DropReason::ControlUnexpected),
+                    }
+                }
                 Some(Output::Down(_)) => {
                     self.write(key, cx);
                     return self.remove(key, cx);
@@ -300,6 +324,7 @@ impl TcpPort {
             if peer.session.is_some() {
                 self.greeting.leave();
             }
+            self.greeting.addresses.leave(peer.address.ip());
             self.queued -= peer.queued;
             self.wheel.cancel(key);
             cx.actions.push(Action::Gone { peer: key });
