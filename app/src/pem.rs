@@ -4,6 +4,9 @@ use pem::{EncodeConfig, LineEnding};
 
 pub(crate) const PRIVATE_KEY: &str = "PRIVATE KEY";
 pub(crate) const PUBLIC_KEY: &str = "PUBLIC KEY";
+pub(crate) const CERTIFICATE: &str = "CERTIFICATE";
+pub(crate) const REQUEST: &str = "CERTIFICATE REQUEST";
+pub(crate) const REVOCATION_LIST: &str = "X509 CRL";
 
 /// RFC 8410 section 4: what stands before the 32 bytes of an Ed25519 key in its
 /// SubjectPublicKeyInfo.
@@ -18,6 +21,12 @@ pub(crate) enum Pem {
     PrivateKey(Vec<u8>),
     /// SubjectPublicKeyInfo.
     PublicKey(Vec<u8>),
+    /// X.509.
+    Certificate(Vec<u8>),
+    /// PKCS#10.
+    Request(Vec<u8>),
+    /// X.509.
+    RevocationList(Vec<u8>),
     /// Something else.
     Other,
 }
@@ -28,6 +37,9 @@ pub(crate) fn first(text: &str) -> Option<Pem> {
     Some(match first.tag() {
         PRIVATE_KEY => Pem::PrivateKey(first.into_contents()),
         PUBLIC_KEY => Pem::PublicKey(first.into_contents()),
+        CERTIFICATE => Pem::Certificate(first.into_contents()),
+        REQUEST => Pem::Request(first.into_contents()),
+        REVOCATION_LIST => Pem::RevocationList(first.into_contents()),
         _ => Pem::Other,
     })
 }

@@ -63,8 +63,13 @@ impl VerifyingKey {
             } => Self::read(file)?,
             NamedKey { secret, .. } => Self::shared(secret.as_deref().unwrap_or_default()),
         };
-        let kid = named.kid.clone().unwrap_or(key.kid);
-        Ok(Self { kid, ..key })
+        Ok(key.named(named.kid.clone()))
+    }
+
+    /// The same under another name, if there is one.
+    pub(super) fn named(self, kid: Option<String>) -> Self {
+        let kid = kid.unwrap_or(self.kid);
+        Self { kid, ..self }
     }
 
     /// The key in a file: a public key, or a shared secret.
@@ -154,7 +159,7 @@ impl SigningKey {
         &self.kid
     }
 
-    /// The same under another name.
+    /// The same under another name, if there is one.
     pub(crate) fn named(self, kid: Option<String>) -> Self {
         let kid = kid.unwrap_or(self.kid);
         Self { kid, ..self }

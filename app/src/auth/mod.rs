@@ -17,7 +17,7 @@ use sangam_node::{AuthError, Authority};
 
 use crate::config::Auth;
 
-pub(crate) use claims::{Claims, Rights};
+pub(crate) use claims::{Audience, Claims, Rights};
 pub(crate) use key::{KeyError, SigningKey, VerifyingKey, make_pair, make_secret};
 
 /// The keys of a broker, and what it expects of tokens.
@@ -50,10 +50,10 @@ impl Tokens {
         }))
     }
 
-    /// One key without further expectations.
-    pub(crate) fn of_key(key: VerifyingKey) -> Self {
+    /// One key, whatever a token calls it, without further expectations.
+    pub(crate) fn of_key(key: VerifyingKey, kid: Option<String>) -> Self {
         Self {
-            keys: vec![key],
+            keys: vec![key.named(kid)],
             issuer: None,
             audience: None,
             leeway: Duration::ZERO,

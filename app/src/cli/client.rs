@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::Args;
+use sangam_client::Token;
 use sangam_model::{Filter, Topic};
 
 use crate::config::{HostPort, MediaSpec};
@@ -19,6 +20,18 @@ pub(crate) struct Peer {
     /// How long to try to reach the broker, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 5)]
     pub(crate) connect_timeout: u64,
+    /// Token for brokers that ask for one; others on this machine may see it here, so prefer
+    /// the variable or a file
+    #[arg(
+        long,
+        value_name = "TOKEN",
+        env = "SANGAM_TOKEN",
+        hide_env_values = true
+    )]
+    pub(crate) token: Option<Token>,
+    /// File with the token; when it changes, the newer token is shown without a gap
+    #[arg(long, value_name = "FILE")]
+    pub(crate) token_file: Option<PathBuf>,
 }
 
 /// Options of `sangam publish`.

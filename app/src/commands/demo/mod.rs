@@ -165,6 +165,8 @@ fn play_args(args: &DemoArgs, broker: &DemoBroker) -> Result<PlayArgs, Failure> 
         peer: Peer {
             tcp: false,
             connect_timeout: CONNECT_TIMEOUT,
+            token: None,
+            token_file: None,
         },
         topic: vec![filter],
         rtp: None,
@@ -182,6 +184,8 @@ fn publish_args(args: &DemoArgs, clip: &Path, broker: &DemoBroker) -> Result<Pub
         peer: Peer {
             tcp: false,
             connect_timeout: CONNECT_TIMEOUT,
+            token: None,
+            token_file: None,
         },
         topic: Topic::new("demo/clip").map_err(|error| wrong(&error))?,
         rtp: None,
