@@ -104,7 +104,8 @@ impl fmt::Display for TokenError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "a token is 1 to {TOKEN_LEN_MAX} characters of printable ASCII; see `sangam token issue`"
+            "a token has 1 to {TOKEN_LEN_MAX} characters of printable ASCII; `sangam token issue` \
+             makes one"
         )
     }
 }

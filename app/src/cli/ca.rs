@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use clap::builder::RangedI64ValueParser;
 use clap::{Args, Subcommand};
 use sangam_model::BrokerId;
 
@@ -38,7 +39,7 @@ pub(crate) struct InitArgs {
     #[arg(long, value_name = "ORG")]
     pub(crate) name: String,
     /// How long it is good
-    #[arg(long, value_name = "N", default_value_t = 3_650, value_parser = clap::value_parser!(u32).range(1..=DAYS_MAX))]
+    #[arg(long, value_name = "N", default_value_t = 3_650, value_parser = days())]
     pub(crate) days: u32,
     /// Vouch for names under this domain, or for this address, only; may be repeated
     #[arg(long, value_name = "NAME")]
@@ -108,7 +109,7 @@ pub(crate) struct WishArgs {
     #[arg(long, value_name = "HOST")]
     pub(crate) name: Vec<Name>,
     /// How long it is good
-    #[arg(long, value_name = "N", default_value_t = 365, value_parser = clap::value_parser!(u32).range(1..=DAYS_MAX))]
+    #[arg(long, value_name = "N", default_value_t = 365, value_parser = days())]
     pub(crate) days: u32,
 }
 
@@ -128,7 +129,9 @@ pub(crate) struct RevokeArgs {
 }
 
 /// A century at most: dates in certificates have four digits for the year.
-const DAYS_MAX: i64 = 36_525;
+fn days() -> RangedI64ValueParser<u32> {
+    clap::value_parser!(u32).range(1..=36_525)
+}
 
 fn broker(text: &str) -> Result<BrokerId, String> {
     let id = u32::from_str_radix(text, 16).map(BrokerId);

@@ -1,6 +1,6 @@
 //! `sangam ca`: certificates for brokers.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use rcgen::{KeyPair, PublicKeyData};
 use rustls_pki_types::PrivatePkcs8KeyDer;
@@ -251,7 +251,7 @@ fn failed(error: CaError) -> Failure {
     Failure::new(Exit::Failure, error.to_string()).hint(hint)
 }
 
-fn missing(path: &PathBuf) -> &'static str {
+fn missing(path: &Path) -> &'static str {
     match path.file_name().and_then(|name| name.to_str()) {
         Some("ca.key" | "ca.crt" | "ca.crl") => {
             "`sangam ca init --dir DIR --name ORG` makes an authority"

@@ -100,7 +100,7 @@ reasons! {
     // Who may do it.
     NotGranted, "not_granted", "A client asked for what its token, if any, does not grant.";
     TokenRefused, "token_refused", "A client's token was wrong or had expired.";
-    FloodToken, "flood_token", "More tokens, or more wrong ones of one address, than are looked at.";
+    FloodToken, "flood_token", "Too many tokens at once, or wrong ones of one address.";
     AddressFull, "address_full", "More clients of one address than `limits.clients_per_address`.";
 }
 

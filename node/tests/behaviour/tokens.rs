@@ -44,7 +44,7 @@ fn guarded(id: u32) -> BrokerConfig {
 
 fn with_token(token: &str) -> ClientOptions {
     ClientOptions {
-        token: Some(Token::new(token).unwrap()),
+        token: Some(Token::new(token).expect("a token")),
         ..options()
     }
 }
@@ -56,7 +56,7 @@ fn ways(broker: &Broker) -> [Target; 2] {
 #[track_caller]
 fn is_refused(client: &mut Client, text: &str, reason: Refusal) {
     let wanted = filter(text);
-    client.subscribe(&wanted).unwrap();
+    client.subscribe(&wanted).expect("room");
     let answer = wait_for(client, "an answer", |one| {
         matches!(one, Received::Refused { .. } | Received::Subscribed(_))
     });
@@ -68,7 +68,7 @@ fn is_refused(client: &mut Client, text: &str, reason: Refusal) {
         panic!("{answer:?}")
     };
     assert_eq!((filter, why), (wanted, reason));
-    client.unsubscribe(&self::filter(text)).unwrap();
+    client.unsubscribe(&self::filter(text)).expect("room");
 }
 
 #[track_caller]
