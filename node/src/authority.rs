@@ -17,7 +17,7 @@ use sangam_wire::Refusal;
 use crate::command::ShardCommand;
 use crate::shard::Subscriber;
 
-/// Tokens that may wait for their verification; at 100 us each the last waits 0.1 s.
+/// Tokens that may wait for their verification; at 0.1 ms each the last waits 0.1 s.
 const QUESTIONS: usize = 1_024;
 /// Addresses whose wrong tokens are counted at once.
 const ADDRESSES: usize = 16_384;

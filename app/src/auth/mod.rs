@@ -114,6 +114,13 @@ impl Authority for Tokens {
     }
 }
 
+impl fmt::Display for Tokens {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let keys: Vec<_> = self.keys.iter().map(VerifyingKey::kid).collect();
+        write!(f, "the keys {}", keys.join(", "))
+    }
+}
+
 impl fmt::Debug for Tokens {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let keys: Vec<_> = self.keys.iter().map(VerifyingKey::kid).collect();

@@ -31,7 +31,10 @@ fn broker_name(broker: BrokerId) -> String {
 /// may pass for another.
 pub(super) fn with_broker(names: Vec<Name>, broker: BrokerId) -> Vec<Name> {
     let foreign = |name: &Name| match name {
-        Name::Host(host) => host.ends_with(BROKER_DOMAIN),
+        Name::Host(host) => {
+            let rest = host.strip_suffix(BROKER_DOMAIN);
+            rest.is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
+        }
         Name::Address(_) => false,
     };
     let mut all: Vec<_> = names.into_iter().filter(|name| !foreign(name)).collect();

@@ -50,6 +50,11 @@ reasons! {
     FloodHello, "flood_hello", "More hellos arrived than the broker answers.";
     FloodPublisher, "flood_publisher", "A publisher exceeds `PUBLISHER_PACKETS_PER_S`.";
     FloodControl, "flood_control", "A peer sent more control messages than allowed.";
+    // Who may do it.
+    NotGranted, "not_granted", "A client asked for what its token, if any, does not grant.";
+    TokenRefused, "token_refused", "A client's token was wrong or had expired.";
+    FloodToken, "flood_token", "Too many tokens at once, or wrong ones of one address.";
+    AddressFull, "address_full", "More clients of one address than `limits.clients_per_address`.";
     // Where it goes.
     UnknownStream, "unknown_stream", "The stream was never announced here, or has ended.";
     Duplicate, "duplicate", "The event came before, by another way or from a loop.";
@@ -97,11 +102,6 @@ reasons! {
     InterestFull, "interest_full", "The neighbours want more filters than the broker keeps.";
     StreamsFull, "streams_full", "The broker knows as many streams as it may.";
     FiltersFull, "filters_full", "A client or the broker holds as many filters as it may.";
-    // Who may do it.
-    NotGranted, "not_granted", "A client asked for what its token, if any, does not grant.";
-    TokenRefused, "token_refused", "A client's token was wrong or had expired.";
-    FloodToken, "flood_token", "Too many tokens at once, or wrong ones of one address.";
-    AddressFull, "address_full", "More clients of one address than `limits.clients_per_address`.";
 }
 
 /// How often each [`DropReason`] happened.
