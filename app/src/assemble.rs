@@ -3,11 +3,14 @@
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
 
+use sangam_io::tls::{self, Roots, TlsError};
 use sangam_model::{Filter, Topic};
-use sangam_node::{Authority, BrokerConfig, LegReceive, LegSend, LegSpec, Queuing, RtcpPort};
+use sangam_node::{
+    Authority, BrokerConfig, LegReceive, LegSend, LegSpec, Queuing, RtcpPort, Transport,
+};
 
 use crate::auth::Tokens;
-use crate::config::{self, Config, HostPort, Leg, Rtcp};
+use crate::config::{self, Config, HostPort, Leg, Listen, Rtcp, Tls};
 use crate::exit::{Exit, Failure};
 use crate::identity::Identity;
 
@@ -30,6 +33,7 @@ pub(crate) fn broker(
         .collect();
     let legs: Result<_, _> = config.legs.iter().map(leg).collect();
     let wrong = |message: String| Failure::new(Exit::Configuration, message);
+    let (shown, authorities) = certificate(&config.tls)?;
     let fallback = BrokerConfig::default();
     Ok(BrokerConfig {
         id: identity.id,
@@ -37,7 +41,12 @@ pub(crate) fn broker(
         secret,
         udp: config.listen.udp.clone(),
         tcp: config.listen.tcp.clone(),
+        streams: streams(&config.listen),
+        identity: shown.map(Arc::new),
+        authorities,
         links: links?,
+        quic: fallback.quic.clone(),
+        quic_links: fallback.quic_links.clone(),
         accept_links: config
             .links
             .accept
@@ -86,6 +95,35 @@ pub(crate) fn tokens(config: &Config) -> Result<Option<Arc<Tokens>>, Failure> {
     let tokens = Tokens::of(auth)
         .map_err(|error| Failure::new(Exit::Configuration, error.to_string()).hint(advice))?;
     Ok(tokens.map(Arc::new))
+}
+
+/// What the broker shows, and whose certificates it believes.
+///
+/// # Errors
+/// A file cannot be used, with what to do.
+pub(crate) fn certificate(tls: &Tls) -> Result<(Option<tls::Identity>, Option<Roots>), Failure> {
+    let wrong = |error: TlsError| Failure::new(Exit::Configuration, error.to_string());
+    let identity = match (&tls.certificate, &tls.key) {
+        (Some(certificate), Some(key)) => {
+            Some(tls::Identity::load(certificate, key).map_err(wrong)?)
+        }
+        _ => None,
+    };
+    let authorities = tls.ca.as_deref().map(Roots::load);
+    Ok((identity, authorities.transpose().map_err(wrong)?))
+}
+
+fn streams(listen: &Listen) -> Vec<(Transport, SocketAddr)> {
+    let of = |transport: Transport| {
+        let mut all = listen.streams().into_iter();
+        let found = all.find(|(key, _)| *key == transport.name());
+        let addresses = found.map_or(&[][..], |(_, addresses)| addresses);
+        addresses.iter().map(move |address| (transport, *address))
+    };
+    [Transport::Tls, Transport::Ws, Transport::Wss]
+        .into_iter()
+        .flat_map(of)
+        .collect()
 }
 
 /// A checked leg in the broker's words.

@@ -15,6 +15,7 @@ use crate::driver::{self, Driver};
 use crate::incoming::{Incoming, beyond_the_door};
 use crate::shared::Shared;
 use crate::state::{Link, Standing, State};
+use crate::way::Way;
 use crate::{ClientCounters, ClientError, ClientOptions, Publisher, Received, SendError};
 use crate::{Target, Token, UpInfo};
 
@@ -25,15 +26,20 @@ pub struct Client {
     /// Of a network link.
     driver: Option<Driver>,
     target: String,
+    /// There is no other way that could work.
+    one_way: bool,
 }
 
 impl Client {
     /// Begins to connect and returns at once.
     ///
     /// # Errors
-    /// [`ClientError::Local`] if this machine has no socket or thread for it.
+    /// [`ClientError::Local`] if this machine has no socket or thread for it;
+    /// [`ClientError::NoAddress`], [`ClientError::Name`], [`ClientError::Tls`],
+    /// [`ClientError::Insecure`] if an address cannot be dialled. Names are looked up here.
     pub fn connect(target: Target, options: ClientOptions) -> Result<Self, ClientError> {
         let name = target.to_string();
+        let one_way = !matches!(&target, Target::Addresses(all) if all.len() > 1);
         let (door, driver, shared) = match target {
             Target::Door(ClientDoor { sender, receiver }) => {
                 let info = beyond_the_door();
@@ -47,8 +53,15 @@ impl Client {
                 }
                 (receiver, None, Arc::new(shared))
             }
-            Target::Udp(address) => driver::udp(address, &options)?,
-            Target::Tcp(address) => driver::tcp(address, &options)?,
+            Target::Udp(address) => driver::start(vec![Way::Udp(address)], &options)?,
+            Target::Tcp(address) => driver::start(vec![Way::tcp(address)], &options)?,
+            Target::Addresses(all) => {
+                let ways: Result<Vec<_>, _> = all
+                    .iter()
+                    .map(|address| Way::resolve(address, &options.stream))
+                    .collect();
+                driver::start(ways?, &options)?
+            }
         };
         let incoming = Incoming::new(door, driver.is_some(), (shared.clone(), options.queue));
         Ok(Self {
@@ -56,6 +69,7 @@ impl Client {
             incoming,
             driver,
             target: name,
+            one_way,
         })
     }
 
@@ -63,21 +77,26 @@ impl Client {
     ///
     /// # Errors
     /// [`ClientError::NoAnswer`], [`ClientError::Refused`], [`ClientError::Token`],
-    /// [`ClientError::Closed`]: with what to check.
+    /// [`ClientError::Certificate`], [`ClientError::Closed`]: with what to check.
     pub fn wait_up(&mut self, timeout: Duration) -> Result<UpInfo, ClientError> {
-        let target = &self.target;
+        let one_way = self.one_way;
         let answer = self.incoming.wait_for(timeout, |state| match state.link() {
-            Link::Up(info) => match state.verdict()? {
-                Ok(()) => Some(Ok(info)),
-                Err(reason) => Some(Err(ClientError::Token(reason))),
-            },
-            Link::Refused {
-                reason,
-                again: false,
-            } => Some(Err(refused(target, reason))),
+            Link::Up(info) => {
+                let verdict = state.verdict()?;
+                Some(verdict.map(|()| info).map_err(Some))
+            }
+            Link::Refused { again: false, .. } => Some(Err(None)),
+            // Certificates do not change while somebody waits.
+            Link::Down if one_way && state.cause().is_some_and(|cause| cause.certificate) => {
+                Some(Err(None))
+            }
             Link::Refused { again: true, .. } | Link::Down | Link::Closed => None,
         });
-        answer.unwrap_or_else(|| Err(self.unanswered(timeout)))
+        match answer {
+            Some(Ok(info)) => Ok(info),
+            Some(Err(Some(reason))) => Err(ClientError::Token(reason)),
+            Some(Err(None)) | None => Err(self.unanswered(timeout)),
+        }
     }
 
     /// Shows the broker a newer token, now and after every reconnection; [`Received::Token`]
@@ -255,10 +274,16 @@ impl Client {
             Link::Refused { reason, .. } => refused(&self.target, reason),
             Link::Closed => ClientError::Closed,
             Link::Up(_) => ClientError::Unanswered(waited),
-            Link::Down => ClientError::NoAnswer {
-                target: self.target.clone(),
-                waited,
-                cause: state.cause(),
+            Link::Down => match state.cause() {
+                Some(cause) if cause.certificate => ClientError::Certificate {
+                    target: self.target.clone(),
+                    cause: cause.text.clone(),
+                },
+                cause => ClientError::NoAnswer {
+                    target: self.target.clone(),
+                    waited,
+                    cause: cause.map(|cause| cause.text.clone()),
+                },
             },
         }
     }

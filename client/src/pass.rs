@@ -37,6 +37,15 @@ impl Pass {
         (self.accepted, self.valid, self.resting) = (None, false, false);
     }
 
+    /// Another link has taken over, on which it was shown: what the one there had accepted counts
+    /// no more.
+    pub(crate) fn moved(&mut self) {
+        if self.accepted != Some(self.request) {
+            self.valid = false;
+            self.resting = self.refused.is_some();
+        }
+    }
+
     pub(crate) fn show(&mut self, request: u32) -> Message {
         self.request = request;
         self.refused = None;

@@ -11,6 +11,7 @@ mod addresses;
 mod assembly;
 mod authority;
 mod broker;
+mod certificate;
 mod command;
 mod config;
 mod control;
@@ -24,6 +25,8 @@ mod welcome;
 
 pub use authority::{AuthError, Authority};
 pub use broker::{Addresses, Broker, LinkInfo, StartError, StreamInfo};
+pub use config::Transport;
 pub use config::{BrokerConfig, LegReceive, LegSend, LegSpec, Network, Queuing, RtcpPort};
+pub use config::{QuicLinks, QuicNeighbour};
 pub use counters::Sample;
 pub use port::leg::{LegError, LegInfo};

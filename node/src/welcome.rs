@@ -31,7 +31,6 @@ pub(crate) struct Greeting {
     pub(crate) clients_max: usize,
     /// The same by address.
     pub(crate) addresses: Arc<Addresses>,
-    pub(crate) clients_per_address: usize,
 }
 
 impl Greeting {

@@ -149,8 +149,7 @@ impl NativePort {
 
     /// Takes a client in if there is room in the broker and for its address.
     fn enter(&self, source: SocketAddr) -> Result<(), Refusal> {
-        if self.greeting.addresses.enter(source.ip()) > self.greeting.clients_per_address {
-            self.greeting.addresses.leave(source.ip());
+        if !self.greeting.addresses.enter(source.ip()) {
             self.counters.dropped(DropReason::AddressFull);
             return Err(Refusal::Limit);
         }
@@ -222,6 +221,8 @@ impl NativePort {
                 Some(Output::Transmit(bytes)) => {
                     self.transmit(&bytes, self.addresses[key as usize]);
                 }
+                // Only broker links are suspected and measured.
+                Some(Output::Suspect | Output::Recovered | Output::Sample(_)) => {}
                 Some(Output::Message(message)) => {
                     let from = (peer.address.ip(), Some(peer.address));
                     match request::action(key, message, from) {
