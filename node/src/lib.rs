@@ -18,6 +18,7 @@ mod control;
 mod counters;
 mod feedback;
 mod lane;
+mod organise;
 mod port;
 mod samples;
 mod shard;

@@ -26,8 +26,8 @@ use sangam_wire::feedback::Feedback;
 use sangam_wire::{Frame, Hello, Message, Refusal, Refuse, Role, Welcome, WireError, is_event};
 
 use super::request;
-use crate::certificate::Certificate;
 use crate::addresses::Knock;
+use crate::certificate::Certificate;
 use crate::counters::Counters;
 use crate::feedback;
 use crate::welcome::Greeting;
