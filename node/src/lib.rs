@@ -3,10 +3,13 @@
 //! [`Broker::start`] spawns three kinds of plain threads. The *lane* owns the public UDP port
 //! and the links to neighbours; it relays before anything local happens. *Shards* own clients,
 //! their ports and sockets, and deliver. *Control* owns what changes rarely: interest, streams and
-//! the snapshot by which the lane looks up every event. `ARCHITECTURE.md` follows one packet
+//! the snapshot by which the lane looks up every event. If clients need tokens, a fourth kind
+//! verifies them for the shards; see [`Authority`]. `ARCHITECTURE.md` follows one packet
 //! through them.
 
+mod addresses;
 mod assembly;
+mod authority;
 mod broker;
 mod certificate;
 mod command;
@@ -22,6 +25,7 @@ mod samples;
 mod shard;
 mod welcome;
 
+pub use authority::{AuthError, Authority};
 pub use broker::{Addresses, Broker, LinkInfo, StartError, StreamInfo};
 pub use config::Transport;
 pub use config::{BrokerConfig, LegReceive, LegSend, LegSpec, Network, Queuing, RtcpPort};

@@ -29,11 +29,17 @@ const DRAIN: Duration = Duration::from_millis(1_500);
 /// Runs a broker.
 pub(super) fn run(args: &ServeArgs, json: bool) -> Result<(), Failure> {
     let config = configuration(args)?;
+    let tokens = assemble::tokens(&config)?;
     let identity = identity(&config)?;
-    let broker = Broker::start(assemble::broker(&config, &identity)?).map_err(not_started)?;
+    let parts = assemble::broker(&config, &identity, tokens.clone())?;
+    let broker = Broker::start(parts).map_err(not_started)?;
     let runtime = Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(io("cannot start the HTTP side"))?;
-    let done = runtime.block_on(serve(args, config, broker, json));
+    let access = http::Access {
+        api: config.api.clone(),
+        tokens,
+    };
+    let done = runtime.block_on(serve(args, (config, access), broker, json));
     // Requests hold the broker, and the broker's folder stays locked until it is gone.
     drop(runtime);
     drop(identity);
@@ -42,7 +48,7 @@ pub(super) fn run(args: &ServeArgs, json: bool) -> Result<(), Failure> {
 
 async fn serve(
     args: &ServeArgs,
-    config: Config,
+    (config, access): (Config, http::Access),
     broker: Broker,
     json: bool,
 ) -> Result<(), Failure> {
@@ -51,7 +57,7 @@ async fn serve(
     let state = Arc::new(http::State {
         broker: Arc::new(broker),
         name: config.broker.name,
-        api: config.api,
+        access,
         address,
         neighbours: config.neighbours.len(),
         started: Instant::now(),
@@ -188,6 +194,9 @@ fn configuration(args: &ServeArgs) -> Result<Config, Failure> {
     }
     if let Some(folder) = &args.data_dir {
         config.broker.data_dir = Some(folder.clone());
+    }
+    if args.no_auth {
+        config.auth.required = false;
     }
     if let Some(shards) = args.shards {
         config.broker.shards = shards;

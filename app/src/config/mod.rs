@@ -1,5 +1,6 @@
 //! What a broker is told: a TOML file, `SANGAM_*` variables and options, in rising order.
 
+mod auth;
 mod check;
 mod example;
 mod keys;
@@ -15,6 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::network::Network;
 
+pub(crate) use auth::{Auth, AuthKey, NamedKey, SECRET_LEN_MIN};
 pub(crate) use check::{check, check_leg};
 pub(crate) use example::EXAMPLE;
 pub(crate) use load::{ConfigError, Problem, load};
@@ -32,6 +34,7 @@ pub(crate) struct Config {
     pub(crate) tls: Tls,
     pub(crate) links: Links,
     pub(crate) api: Api,
+    pub(crate) auth: Auth,
     pub(crate) limits: Limits,
     #[serde(rename = "link", skip_serializing_if = "Vec::is_empty")]
     pub(crate) neighbours: Vec<Neighbour>,
@@ -146,6 +149,7 @@ pub(crate) struct Api {
 #[serde(default)]
 pub(crate) struct Limits {
     pub(crate) clients: usize,
+    pub(crate) clients_per_address: usize,
     pub(crate) publisher_packets_per_s: u32,
 }
 
@@ -189,6 +193,10 @@ impl Config {
                 udp: both(PORT),
                 tcp: both(PORT),
                 ..Listen::default()
+            },
+            auth: Auth {
+                required: false,
+                ..Auth::default()
             },
             ..Self::default()
         }
@@ -250,6 +258,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             clients: limits::CLIENTS_PER_BROKER,
+            clients_per_address: limits::CLIENTS_PER_ADDRESS,
             publisher_packets_per_s: limits::PUBLISHER_PACKETS_PER_S,
         }
     }

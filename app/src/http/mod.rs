@@ -18,7 +18,7 @@ use axum::extract::DefaultBodyLimit;
 use axum::routing::{get, post};
 use sangam_node::Broker;
 
-use crate::config::Api;
+pub(crate) use access::Access;
 use answer::Problem;
 
 /// Bytes of a request body; a leg with all its texts has less than 2,000.
@@ -32,7 +32,7 @@ pub(crate) struct State {
     /// Its name.
     pub(crate) name: String,
     /// Who may do what.
-    pub(crate) api: Api,
+    pub(crate) access: Access,
     /// Where HTTP listens in truth.
     pub(crate) address: SocketAddr,
     /// Neighbours by configuration.
