@@ -17,7 +17,7 @@ pub(super) enum Kind {
 }
 
 /// All keys with dots between; tables in arrays (`link`, `leg`) stand without an index.
-pub(super) const KEYS: [(&str, Kind); 36] = [
+pub(super) const KEYS: [(&str, Kind); 39] = [
     ("broker.name", Kind::Text),
     ("broker.data_dir", Kind::Text),
     ("broker.shards", Kind::Number),
@@ -30,6 +30,8 @@ pub(super) const KEYS: [(&str, Kind); 36] = [
     ("listen.tls", Kind::Texts),
     ("listen.ws", Kind::Texts),
     ("listen.wss", Kind::Texts),
+    ("listen.quic", Kind::Texts),
+    ("listen.quic_links", Kind::Texts),
     ("listen.http", Kind::Text),
     ("listen.socket_buffer", Kind::Number),
     ("listen.datagram_max", Kind::Number),
@@ -38,6 +40,7 @@ pub(super) const KEYS: [(&str, Kind); 36] = [
     ("tls.ca", Kind::Text),
     ("links.accept", Kind::Texts),
     ("link.address", Kind::Tables),
+    ("link.fallback", Kind::File),
     ("leg.name", Kind::File),
     ("leg.topic", Kind::File),
     ("leg.receive", Kind::File),

@@ -46,7 +46,7 @@ impl QuicEnds {
         if addresses.is_empty() {
             return Ok(Self::default());
         }
-        let (Some(own), Some(roots)) = (&config.identity, &config.quic_links.authority) else {
+        let (Some(own), Some(roots)) = (&config.identity, &config.authorities) else {
             let rule = "links by QUIC need a certificate and the authority of the neighbours'";
             return Err(StartError::Config(rule));
         };
