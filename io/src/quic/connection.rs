@@ -314,7 +314,7 @@ impl Connection {
 /// Whether one side did not like the other's certificate. RFC 9001 section 4.8: TLS alerts are
 /// error codes from 0x100 on; RFC 8446 section 6.2 numbers them.
 fn is_certificate(error: &ConnectionError) -> bool {
-    const ALERTS: [u64; 7] = [42, 43, 44, 45, 46, 48, 116];
+    const ALERTS: [u64; 8] = [42, 43, 44, 45, 46, 48, 51, 116];
     let code = match error {
         ConnectionError::TransportError(error) => u64::from(error.code),
         ConnectionError::ConnectionClosed(close) => u64::from(close.error_code),
