@@ -11,7 +11,8 @@ use std::time::Duration;
 use sangam_io::door::{BrokerDoor, ClientDoor, door};
 use sangam_io::tls::{Identity, Roots, TlsError};
 use sangam_io::wake::Waker;
-use sangam_model::{BrokerId, Incarnation, MediaInfo, StreamId, Topic};
+use sangam_model::{BrokerId, Incarnation, Measured, MediaInfo, StreamId, Topic};
+use sangam_wire::Traffic;
 
 use crate::certificate::Certificate;
 use crate::command::ControlEvent;
@@ -141,8 +142,16 @@ pub struct LinkInfo {
     pub peer: Option<(BrokerId, Incarnation)>,
     /// Whether events flow.
     pub up: bool,
+    /// Whether the neighbour has not been heard for 150 ms.
+    pub suspect: bool,
     /// Smoothed round trip.
     pub rtt: Option<Duration>,
+    /// Round trip, jitter and loss towards the neighbour, once measured.
+    pub measured: Option<Measured>,
+    /// Units sent since the link came up.
+    pub sent: Traffic,
+    /// Units received since the link came up.
+    pub received: Traffic,
 }
 
 /// A way to one shard for the handle.

@@ -7,9 +7,11 @@ use std::time::Duration;
 
 use sangam_broker::LinkId;
 use sangam_io::udp::Address;
-use sangam_link::{Dialer, DialerConfig, Input, Reassembler, Session, SessionConfig, Timing};
+use sangam_link::{
+    Backoff, Dialer, DialerConfig, Input, Reassembler, Session, SessionConfig, Timing,
+};
 use sangam_model::limits::LINKS_PER_BROKER;
-use sangam_model::{BrokerId, Incarnation, Time};
+use sangam_model::{BrokerId, Incarnation, Measured, Time};
 use sangam_wire::{Capabilities, Hello, Role};
 
 use super::quic::Way;
@@ -19,6 +21,8 @@ use crate::welcome::Greeting;
 
 /// How often the state of the links is shown to the rest of the program.
 const SHOW_EVERY: Duration = Duration::from_secs(1);
+/// Changes of a link's quality are told at most so often.
+const TELL_APART: Duration = Duration::from_millis(100);
 
 /// One neighbour.
 #[derive(Debug)]
@@ -34,6 +38,8 @@ pub(super) struct Link {
     /// Configured, so dialled again when an accepted session has died.
     pub(super) configured: bool,
     pub(super) reassembler: Reassembler,
+    /// What control was told last, and when.
+    pub(super) told: Option<(Measured, Time)>,
     /// Its frames and events travel by QUIC, not as datagrams of the public port.
     pub(super) quic: Option<Way>,
     /// Dialled only while this link is not up.
@@ -57,18 +63,39 @@ impl Link {
         }
     }
 
-    fn info(&self) -> LinkInfo {
-        let session = match &self.end {
+    fn session(&self) -> Option<&Session> {
+        match &self.end {
             End::Dialing(dialer) => dialer.session(),
-            End::Accepted { session, .. } => Some(&**session),
-        };
-        let rtt = session.and_then(Session::rtt);
+            End::Accepted { session, .. } => Some(session),
+        }
+    }
+
+    /// What control has to be told of the link's quality, if anything.
+    pub(super) fn news(&mut self, now: Time) -> Option<Measured> {
+        let measured = self.session()?.measured()?;
+        let stale = self.told.is_none_or(|(told, at)| {
+            now - at >= SHOW_EVERY || (now - at >= TELL_APART && measured.differs(&told))
+        });
+        if !stale {
+            return None;
+        }
+        self.told = Some((measured, now));
+        Some(measured)
+    }
+
+    fn info(&self) -> LinkInfo {
+        let session = self.session();
+        let (sent, received) = session.and_then(Session::traffic).unwrap_or_default();
         LinkInfo {
             address: self.address,
             transport: if self.quic.is_some() { "quic" } else { "udp" },
             peer: self.peer,
             up: self.up,
-            rtt,
+            suspect: self.up && session.is_some_and(Session::is_suspect),
+            rtt: session.and_then(Session::rtt),
+            measured: session.and_then(Session::measured),
+            sent,
+            received,
         }
     }
 }
@@ -198,6 +225,7 @@ impl LinkTable {
             up: false,
             configured: false,
             reassembler: Reassembler::default(),
+            told: None,
             quic,
             stands_in_for: None,
             down_since: sangam_io::clock::now(),
@@ -226,7 +254,7 @@ impl LinkTable {
             clock_domain: sangam_io::clock::clock_domain(),
             reliable,
             seed: self.seed,
-            backoff: sangam_link::Backoff::default(),
+            backoff: Backoff::BROKER,
         })
     }
 
@@ -283,7 +311,28 @@ impl LinkTable {
             .map(|(id, _)| id)
     }
 
-    /// Notes a sign of life; whether the link is up.
+    /// Notes an event of so many bytes; whether the link is up.
+    pub(super) fn received(&mut self, id: LinkId, now: Time, bytes: usize) -> bool {
+        let Some(link) = self.get_mut(id) else {
+            return false;
+        };
+        match &mut link.end {
+            End::Dialing(dialer) => dialer.received(now, bytes),
+            End::Accepted { session, .. } => session.received(now, bytes),
+        }
+        link.up
+    }
+
+    /// Notes events that left.
+    pub(super) fn sent(&mut self, id: LinkId, packets: u64, bytes: u64) {
+        let Some(link) = self.get_mut(id) else { return };
+        match &mut link.end {
+            End::Dialing(dialer) => dialer.sent(packets, bytes),
+            End::Accepted { session, .. } => session.sent(packets, bytes),
+        }
+    }
+
+    /// Notes a sign of life that is no event; whether the link is up.
     pub(super) fn heard(&mut self, id: LinkId, now: Time) -> bool {
         let Some(link) = self.get_mut(id) else {
             return false;

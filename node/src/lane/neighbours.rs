@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use sangam_broker::{DropReason, LinkId};
 use sangam_io::pool::Packet;
 use sangam_io::udp::{Address, SendReport, UdpSocket};
-use sangam_link::{DialInput, DialOutput, Input, Output, ReassemblyCounters, fragment};
+use sangam_link::{DialInput, DialOutput, Input, Output, ReassemblyCounters, Sample, fragment};
 use sangam_model::{BrokerId, Incarnation};
 use sangam_wire::{Frame, Header, Hello, Refusal, Refuse, Welcome};
 
@@ -18,6 +18,9 @@ use crate::command::ControlEvent;
 enum Wish {
     Transmit(Vec<u8>),
     Message(sangam_wire::Message),
+    Suspect,
+    Recovered,
+    Sample(Sample),
     Up(Box<Welcome>),
     Down(Refusal),
     Refused(Refusal),
@@ -166,7 +169,7 @@ impl Lane {
         let welcome = Welcome {
             session: session.number(),
             datagram_max: self.links.greeting.datagram_for(hello, link.address),
-            keepalive_ms: 100,
+            keepalive_ms: 50,
             media_port: 0,
             ..self.links.greeting.welcome(hello)
         };
@@ -193,6 +196,17 @@ impl Lane {
                     self.control
                         .send(ControlEvent::Message { link: id, message });
                 }
+                Wish::Suspect => {
+                    let address = self.links.get(id).map(|link| link.address);
+                    tracing::debug!(?address, "a neighbour has fallen silent");
+                    self.control.send(ControlEvent::LinkSuspect(id));
+                    self.links.show(self.now, true);
+                }
+                Wish::Recovered => {
+                    self.control.send(ControlEvent::LinkRecovered(id));
+                    self.links.show(self.now, true);
+                }
+                Wish::Sample(sample) => self.sampled(id, sample),
                 Wish::Up(welcome) => {
                     let peer = (welcome.broker, welcome.incarnation);
                     if !self.is_proved(id, peer.0) {
@@ -239,6 +253,9 @@ impl Lane {
                 }
                 Some(DialOutput::Up(welcome)) => Wish::Up(Box::new(welcome)),
                 Some(DialOutput::Message(message)) => Wish::Message(message),
+                Some(DialOutput::Suspect) => Wish::Suspect,
+                Some(DialOutput::Recovered) => Wish::Recovered,
+                Some(DialOutput::Sample(sample)) => Wish::Sample(sample),
                 Some(DialOutput::Down(reason)) => Wish::Down(reason),
                 Some(DialOutput::Refused { reason, .. }) => Wish::Refused(reason),
                 Some(DialOutput::Connect) => Wish::Connect,
@@ -247,9 +264,24 @@ impl Lane {
             End::Accepted { session, .. } => match session.poll(now) {
                 Some(Output::Transmit(bytes)) => Wish::Transmit(bytes),
                 Some(Output::Message(message)) => Wish::Message(message),
+                Some(Output::Suspect) => Wish::Suspect,
+                Some(Output::Recovered) => Wish::Recovered,
+                Some(Output::Sample(sample)) => Wish::Sample(sample),
                 Some(Output::Down(reason)) => Wish::Down(reason),
                 None => Wish::Nothing,
             },
+        }
+    }
+
+    /// Takes what an answered ping measured, and tells control of it.
+    fn sampled(&mut self, id: LinkId, _sample: Sample) {
+        let now = self.now;
+        let Some(link) = self.links.get_mut(id) else {
+            return;
+        };
+        if let Some(measured) = link.news(now) {
+            self.control
+                .send(ControlEvent::LinkMeasured { link: id, measured });
         }
     }
 
@@ -258,10 +290,11 @@ impl Lane {
             return;
         };
         link.up = true;
+        link.told = None;
         link.peer = Some(peer);
         link.datagram_max = datagram_max.into();
         tracing::info!(broker = %peer.0, address = %link.address, "link up");
-        self.control.send(ControlEvent::LinkUp(id));
+        self.control.send(ControlEvent::LinkUp(id, peer.0));
         self.links.show(self.now, true);
     }
 
@@ -405,6 +438,7 @@ impl Lane {
         bytes.resize(most, 0);
         while let Some(Ok(len)) = pieces.write_next(&mut bytes) {
             self.send_bytes(socket, &bytes[..len], address);
+            self.links.sent(id, 1, len as u64);
         }
         self.whole = bytes;
     }

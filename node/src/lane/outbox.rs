@@ -120,7 +120,7 @@ impl Lane {
             return queue.clear();
         };
         if queue.iter().all(|packet| packet.len() <= datagram_max) {
-            let sent = self.send_all(socket, address, queue);
+            let sent = self.send_all(link, (socket, address), queue);
             queue.drain(..sent);
             return;
         }
@@ -128,13 +128,14 @@ impl Lane {
             if packet.len() > datagram_max {
                 self.send_in_pieces(link, &packet);
             } else {
-                self.send_all(socket, address, std::slice::from_ref(&packet));
+                self.send_all(link, (socket, address), std::slice::from_ref(&packet));
             }
         }
     }
 
     /// Sends packets in order; how many the kernel took or refused for good.
-    pub(super) fn send_all(&mut self, socket: usize, to: Address, packets: &[Packet]) -> usize {
+    fn send_all(&mut self, link: LinkId, way: (usize, Address), packets: &[Packet]) -> usize {
+        let (socket, to) = way;
         let batch = packets.iter().map(|packet| (to, &packet[..]));
         let mut report = SendReport::default();
         self.sender.send(&self.sockets[socket], batch, &mut report);
@@ -143,6 +144,7 @@ impl Lane {
         self.counters.relayed.bytes.add(report.bytes);
         self.counters
             .dropped_many(DropReason::SendError, report.errors);
+        self.links.sent(link, report.packets, report.bytes);
         packets.len() - report.would_block as usize
     }
 }

@@ -384,6 +384,7 @@ impl Lane {
             return queue.clear();
         };
         let endpoint = &mut self.quic.endpoints[at.endpoint];
+        let (mut packets, mut bytes) = (0, 0);
         for packet in queue.drain(..) {
             let len = packet.len() as u64;
             match way.admits(&packet, endpoint.waiting(at.key).video) {
@@ -392,11 +393,14 @@ impl Lane {
                     self.counters.dropped(DropReason::SendBufferFull);
                 }
                 Admit::Deliver => {
-                    self.counters.relayed.packets.add(1);
-                    self.counters.relayed.bytes.add(len);
+                    packets += 1;
+                    bytes += len;
                 }
             }
         }
+        self.counters.relayed.packets.add(packets);
+        self.counters.relayed.bytes.add(bytes);
+        self.links.sent(id, packets, bytes);
     }
 
     /// Dials a stand-in when its link has been down for a while.
