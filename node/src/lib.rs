@@ -18,6 +18,7 @@ mod lane;
 mod port;
 mod samples;
 mod shard;
+mod sockets;
 mod welcome;
 
 pub use broker::{Addresses, Broker, LinkInfo, StartError, StreamInfo};
