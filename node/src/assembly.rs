@@ -89,11 +89,6 @@ pub(crate) fn start(config: BrokerConfig) -> Result<Broker, StartError> {
     }
     let sockets = public_sockets(&config)?;
     let udp: Vec<SocketAddr> = sockets.iter().map(UdpSocket::local_addr).collect();
-    if udp.iter().any(|address| address.port() != udp[0].port()) {
-        return Err(StartError::Config(
-            "all UDP addresses of a broker share one port number",
-        ));
-    }
     let (control_sender, control_events) = sync_channel(COMMANDS);
     let (control_waker, control_sleeper) = pair()?;
     let (lane_waker, lane_sleeper) = pair()?;

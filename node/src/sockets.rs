@@ -72,12 +72,16 @@ pub(crate) fn public_sockets(config: &BrokerConfig) -> Result<Vec<UdpSocket>, St
             Err(error) => return Err(error),
         }
     }
-    if sockets.is_empty() {
-        return Err(StartError::Config(
+    let port = |socket: &UdpSocket| socket.local_addr().port();
+    match sockets.first() {
+        None => Err(StartError::Config(
             "this host has none of the configured address families",
-        ));
+        )),
+        Some(first) if sockets.iter().any(|socket| port(socket) != port(first)) => Err(
+            StartError::Config("all UDP addresses of a broker share one port number"),
+        ),
+        Some(_) => Ok(sockets),
     }
-    Ok(sockets)
 }
 
 /// Whether binding failed only as the host knows no IPv6, and all of it was meant.

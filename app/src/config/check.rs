@@ -157,14 +157,13 @@ fn tls(config: &Config, wrong: &mut Wrong) {
             "tls.certificate",
             "name the file with the key's certificate",
         ),
-        (None, None)
-            if !listen.tls.is_empty() || !listen.wss.is_empty() || !listen.quic.is_empty() =>
-        {
-            wrong.add(
-            "tls.certificate",
-            "listen.tls, listen.wss and listen.quic need a certificate: name its file here, and its key's in \
-             tls.key; `sangam ca` makes one",
-            );
+        (None, None) => {
+            let shown = [&listen.tls, &listen.wss, &listen.quic];
+            if shown.iter().any(|addresses| !addresses.is_empty()) {
+                let rule = "listen.tls, listen.wss and listen.quic need a certificate: name its \
+                            file here, and its key's in tls.key; `sangam ca` makes one";
+                wrong.add("tls.certificate", rule);
+            }
         }
         _ => {}
     }

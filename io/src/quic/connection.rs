@@ -185,10 +185,10 @@ impl Connection {
         if self.protocol.datagrams().max_size().is_none() {
             return self.fail(now, "the peer takes no datagrams (RFC 9221)", events);
         }
-        if self.protocol.side().is_client() {
-            if let Some(id) = self.protocol.streams().open(Dir::Bi) {
-                self.opened(id);
-            }
+        if self.protocol.side().is_client()
+            && let Some(id) = self.protocol.streams().open(Dir::Bi)
+        {
+            self.opened(id);
         }
         self.tell(Event::Connected, events);
     }
