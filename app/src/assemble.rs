@@ -24,6 +24,7 @@ pub(crate) fn broker(config: &Config, identity: &Identity) -> Result<BrokerConfi
     aws_lc_rs::rand::fill(&mut secret)
         .map_err(|_| Failure::new(Exit::Failure, "the system gives no random numbers"))?;
     let (links, quic_links) = links(config)?;
+    let join: Result<_, _> = config.links.join.iter().map(resolve).collect();
     let legs: Result<_, _> = config.legs.iter().map(leg).collect();
     let wrong = |message: String| Failure::new(Exit::Configuration, message);
     let (shown, authorities) = certificate(&config.tls)?;
@@ -41,6 +42,9 @@ pub(crate) fn broker(config: &Config, identity: &Identity) -> Result<BrokerConfi
         identity: shown.map(Arc::new),
         authorities,
         links,
+        join: join?,
+        region: config.broker.region.clone(),
+        public_address: config.listen.public,
         quic: config.listen.quic.clone(),
         quic_links,
         accept_links: config

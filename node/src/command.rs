@@ -43,7 +43,14 @@ pub(crate) enum ShardCommand {
 /// To the lane, from control.
 #[derive(Debug)]
 pub(crate) enum LaneCommand {
-    Send { link: LinkId, message: Message },
+    Send {
+        link: LinkId,
+        message: Message,
+    },
+    /// Link with the broker at this address, and keep trying.
+    Dial(SocketAddr),
+    /// No more, if the link was made by [`LaneCommand::Dial`].
+    HangUp(SocketAddr),
     Stop,
 }
 
@@ -65,7 +72,11 @@ pub(crate) enum ControlEvent {
     },
     /// A client left; its streams end.
     OwnerGone(Owner),
-    LinkUp(LinkId, BrokerId),
+    LinkUp {
+        link: LinkId,
+        peer: BrokerId,
+        address: SocketAddr,
+    },
     LinkDown(LinkId),
     /// A neighbour was not heard for 150 ms; its link may die, or recover.
     LinkSuspect(LinkId),

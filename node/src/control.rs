@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use sangam_broker::{
-    Change, FilterIndex, LinkId, Owner, Publication, Routing, RoutingInput, RoutingOutput,
-    Snapshot, StreamChange, StreamError, StreamInput, StreamOutput, StreamTable,
+    Change, Description, FilterIndex, LinkId, Owner, Publication, Routing, RoutingInput,
+    RoutingOutput, Snapshot, StreamChange, StreamError, StreamInput, StreamOutput, StreamTable,
 };
 use sangam_io::clock;
 use sangam_io::wake::{Sleeper, Waker};
@@ -21,6 +21,7 @@ use sangam_wire::{Message, Refusal};
 
 use crate::broker::StreamInfo;
 use crate::command::{ControlEvent, LaneCommand, ShardCommand, Wish};
+use crate::organise::Organiser;
 
 /// Events handled before their consequences are published.
 const BATCH: usize = 1_024;
@@ -38,6 +39,10 @@ pub(crate) struct Parts {
     pub(crate) snapshot: Arc<ArcSwap<Snapshot>>,
     pub(crate) lane: (SyncSender<LaneCommand>, Waker),
     pub(crate) shards: Vec<(SyncSender<ShardCommand>, Waker)>,
+    /// What the broker says of itself.
+    pub(crate) description: Description,
+    /// Makes links by itself, if the broker has joined a network.
+    pub(crate) organiser: Option<Organiser>,
 }
 
 /// The control thread.
@@ -54,8 +59,10 @@ pub(crate) struct Control {
 
 impl Control {
     pub(crate) fn new(parts: Parts) -> Self {
+        let mut routing = Routing::new(parts.id, parts.incarnation);
+        routing.describe(clock::now(), parts.description.clone());
         Self {
-            routing: Routing::new(parts.id, parts.incarnation),
+            routing,
             streams: StreamTable::new(parts.id, parts.incarnation),
             filters: FilterIndex::new(FILTERS_PER_BROKER * 64),
             unasked: HashSet::new(),
@@ -78,6 +85,7 @@ impl Control {
             self.routing.handle(now, RoutingInput::Tick);
             self.streams.handle(now, StreamInput::Tick);
             self.settle();
+            self.organise();
             // Only now does the lane know the streams, so only now may their owners send.
             for (owner, message) in published {
                 self.answer(owner, message);
@@ -95,6 +103,9 @@ impl Control {
         let deadlines = [self.routing.deadline(), self.streams.deadline()];
         if let Some(at) = deadlines.into_iter().flatten().min() {
             timeout = timeout.min(at - clock::now());
+        }
+        if let Some(organiser) = &self.parts.organiser {
+            timeout = timeout.min(organiser.deadline() - clock::now());
         }
         if let Ok(event) = self.parts.events.try_recv() {
             let mut published = Vec::new();
@@ -138,11 +149,21 @@ impl Control {
                 let _ = self.streams.unpublish(owner, stream);
             }
             ControlEvent::OwnerGone(owner) => self.streams.remove_owner(owner),
-            ControlEvent::LinkUp(link, peer) => {
+            ControlEvent::LinkUp {
+                link,
+                peer,
+                address,
+            } => {
                 self.routing.handle(now, RoutingInput::LinkUp(link, peer));
                 self.streams.handle(now, StreamInput::LinkUp(link));
+                if let Some(organiser) = &mut self.parts.organiser {
+                    organiser.link_up(link, peer, address);
+                }
             }
             ControlEvent::LinkDown(link) => {
+                if let Some(organiser) = &mut self.parts.organiser {
+                    organiser.link_down(link);
+                }
                 self.routing.handle(now, RoutingInput::LinkDown(link));
                 self.streams.handle(now, StreamInput::LinkDown(link));
             }
@@ -266,6 +287,22 @@ impl Control {
         for (link, message) in messages {
             // The lane has stopped only when the whole broker stops.
             let _ = self.parts.lane.0.send(LaneCommand::Send { link, message });
+        }
+        self.parts.lane.1.wake();
+    }
+
+    /// Makes the links that the map asks for.
+    fn organise(&mut self) {
+        let Some(organiser) = &mut self.parts.organiser else {
+            return;
+        };
+        let commands = organiser.plan(clock::now(), &self.routing);
+        if commands.is_empty() {
+            return;
+        }
+        for command in commands {
+            // As for messages.
+            let _ = self.parts.lane.0.send(command);
         }
         self.parts.lane.1.wake();
     }

@@ -15,6 +15,7 @@ mod control;
 mod counters;
 mod feedback;
 mod lane;
+mod organise;
 mod port;
 mod samples;
 mod shard;

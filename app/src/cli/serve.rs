@@ -7,7 +7,7 @@ use std::str::FromStr;
 use clap::Args;
 
 use super::ConfigFile;
-use crate::config::{Leg, LinkAddress, MediaSpec, Rtcp};
+use crate::config::{HostPort, Leg, LinkAddress, MediaSpec, Rtcp};
 
 /// Options of `sangam serve`; they go over the file and the variables.
 #[derive(Args, Debug, Default)]
@@ -26,6 +26,12 @@ pub(crate) struct ServeArgs {
     /// Neighbour broker to link with: HOST:PORT, or quic://HOST:PORT; may be repeated
     #[arg(long, value_name = "HOST:PORT")]
     pub(crate) link: Vec<LinkAddress>,
+    /// Broker of a network to join; links to others follow by themselves; may be repeated
+    #[arg(long, value_name = "HOST[:PORT]")]
+    pub(crate) join: Vec<HostPort>,
+    /// Where this broker stands: those of one region are linked closely
+    #[arg(long, value_name = "NAME")]
+    pub(crate) region: Option<String>,
     /// RTP leg: name=cam,topic=demo/cam,receive=ADDR:PORT,media=96 H264/90000; may be repeated
     #[arg(long, value_name = "LEG")]
     pub(crate) leg: Vec<LegOption>,

@@ -17,8 +17,9 @@ pub(super) enum Kind {
 }
 
 /// All keys with dots between; tables in arrays (`link`, `leg`) stand without an index.
-pub(super) const KEYS: [(&str, Kind); 39] = [
+pub(super) const KEYS: [(&str, Kind); 42] = [
     ("broker.name", Kind::Text),
+    ("broker.region", Kind::Text),
     ("broker.data_dir", Kind::Text),
     ("broker.shards", Kind::Number),
     ("broker.queuing", Kind::Text),
@@ -33,12 +34,14 @@ pub(super) const KEYS: [(&str, Kind); 39] = [
     ("listen.quic", Kind::Texts),
     ("listen.quic_links", Kind::Texts),
     ("listen.http", Kind::Text),
+    ("listen.public", Kind::Text),
     ("listen.socket_buffer", Kind::Number),
     ("listen.datagram_max", Kind::Number),
     ("tls.certificate", Kind::Text),
     ("tls.key", Kind::Text),
     ("tls.ca", Kind::Text),
     ("links.accept", Kind::Texts),
+    ("links.join", Kind::Texts),
     ("link.address", Kind::Tables),
     ("link.fallback", Kind::File),
     ("leg.name", Kind::File),

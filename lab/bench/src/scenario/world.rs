@@ -61,6 +61,22 @@ impl World {
             .collect()
     }
 
+    /// Packets that the emulator was too slow for, so far.
+    ///
+    /// # Errors
+    /// [`Error::System`] if the kernel's counters cannot be read.
+    pub(super) fn missed(&self) -> Result<u64, Error> {
+        let brokers = self.brokers.iter().map(|stand| stand.site.as_ref());
+        let places = self.places.iter().map(|place| place.site.as_ref());
+        let mut known = BTreeSet::new();
+        let sites = brokers.chain(places).flatten();
+        let missed = sites
+            .filter(|site| known.insert(site.number()))
+            .map(Site::missed)
+            .sum::<std::io::Result<u64>>();
+        missed.map_err(|error| Error::System("a site's counters", error))
+    }
+
     /// Bytes that arrived at each site so far, IP headers included; nothing on loopback.
     ///
     /// # Errors
