@@ -23,6 +23,7 @@ mod organise;
 mod port;
 mod samples;
 mod shard;
+mod sockets;
 mod welcome;
 
 pub use authority::{AuthError, Authority};

@@ -205,6 +205,7 @@ fn configuration(args: &ServeArgs) -> Result<Config, Failure> {
         .neighbours
         .extend(args.link.iter().map(|address| Neighbour {
             address: address.clone(),
+            fallback: None,
         }));
     config.legs.extend(args.leg.iter().map(|leg| leg.0.clone()));
     let wrong = check(&config);
@@ -243,13 +244,14 @@ fn ready(state: &http::State, as_json: bool) {
     let (id, name) = (state.broker.id(), &state.name);
     let addresses = state.broker.addresses();
     let (udp, tcp, http) = (&addresses.udp, &addresses.tcp, state.address);
-    let streams = &addresses.streams;
-    tracing::info!(%id, name, ?udp, ?tcp, ?streams, %http, "ready");
+    let (streams, quic) = (&addresses.streams, &addresses.quic);
+    tracing::info!(%id, name, ?udp, ?tcp, ?streams, ?quic, %http, "ready");
     if as_json {
         output::json_line(&json!({
             "event": "ready", "id": id.to_string(), "name": name, "udp": addresses.udp,
             "tcp": addresses.tcp, "tls": addresses.of(Transport::Tls),
             "ws": addresses.of(Transport::Ws), "wss": addresses.of(Transport::Wss),
+            "quic": addresses.quic, "quic_links": addresses.quic_links,
             "http": state.address,
         }));
     }
