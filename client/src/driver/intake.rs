@@ -40,6 +40,8 @@ pub(super) struct Line {
 pub(super) struct Trial {
     /// Since it is up.
     pub(super) up: Option<(Time, UpInfo)>,
+    /// Since every request was answered.
+    pub(super) restored: Option<Time>,
     /// Requests without an answer.
     pending: HashSet<u32>,
     /// Streams that are published on this link already.
@@ -117,12 +119,7 @@ impl Trial {
         self.moved.contains(&stream)
     }
 
-    /// Whether every request was answered.
-    pub(super) fn is_restored(&self) -> bool {
-        self.up.is_some() && self.pending.is_empty()
-    }
-
-    fn answered(&mut self, message: &Message) {
+    fn answered(&mut self, now: Time, message: &Message) {
         match *message {
             Message::Published { request, stream } => {
                 self.moved.insert(stream);
@@ -132,6 +129,13 @@ impl Trial {
                 self.pending.remove(&request);
             }
             _ => {}
+        }
+        self.note(now);
+    }
+
+    fn note(&mut self, now: Time) {
+        if self.pending.is_empty() {
+            self.restored.get_or_insert(now);
         }
     }
 }
@@ -286,11 +290,12 @@ impl Intake<'_> {
             }
             dialer.handle(now, DialInput::Send(message));
         });
+        trial.note(now);
     }
 
     fn message(&mut self, now: Time, message: Message) {
         if let Some(trial) = &mut self.line.trial {
-            trial.answered(&message);
+            trial.answered(now, &message);
         }
         let reply = self.shared.state().apply(&message);
         if let Some(reply) = reply {

@@ -192,7 +192,7 @@ impl Worker {
             .is_some_and(|better| better.is_hopeless(now))
         {
             let spoiled = self.better.take().is_some_and(|better| better.was_up());
-            self.inbox.end_overlap();
+            self.inbox.end_overlap(now);
             if spoiled {
                 // Some streams had moved already: only a fresh start knows what is where.
                 self.route
@@ -233,7 +233,7 @@ impl Worker {
         self.shared.counters.moves.add(1);
         let mut left = core::mem::replace(&mut self.route, better);
         left.leave(now, (&mut self.inbox, &self.shared), &self.poller)?;
-        self.inbox.end_overlap();
+        self.inbox.end_overlap(now);
         tracing::info!(way = self.routes.name(&self.route), "moved to a better way");
         Ok(())
     }
