@@ -277,7 +277,7 @@ impl TcpPort {
         let wait = match framed.write() {
             Ok(done) => !done,
             Err(error) => {
-                tracing::debug!(%error, client = %peer.address, "writing to the stream of a client failed");
+                tracing::debug!(%error, client = %peer.address, "writing to a client failed");
                 self.counters.dropped(DropReason::TcpWriteError);
                 return self.remove(key, cx);
             }
