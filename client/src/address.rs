@@ -20,6 +20,8 @@ pub enum Scheme {
     Ws,
     /// A WebSocket through TLS: what passes where only HTTPS does.
     Wss,
+    /// QUIC: encrypted datagrams and streams, for media over networks that nobody trusts.
+    Quic,
 }
 
 /// A broker's address as people write it. Without `scheme://` it is UDP.
@@ -54,7 +56,14 @@ pub struct AddressError {
 }
 
 impl Scheme {
-    const ALL: [Self; 5] = [Self::Udp, Self::Tcp, Self::Tls, Self::Ws, Self::Wss];
+    const ALL: [Self; 6] = [
+        Self::Udp,
+        Self::Tcp,
+        Self::Tls,
+        Self::Ws,
+        Self::Wss,
+        Self::Quic,
+    ];
 
     /// As addresses begin.
     #[must_use]
@@ -65,13 +74,14 @@ impl Scheme {
             Self::Tls => "tls",
             Self::Ws => "ws",
             Self::Wss => "wss",
+            Self::Quic => "quic",
         }
     }
 
     /// Whether the broker shows a certificate.
     #[must_use]
     pub const fn is_encrypted(self) -> bool {
-        matches!(self, Self::Tls | Self::Wss)
+        matches!(self, Self::Tls | Self::Wss | Self::Quic)
     }
 
     /// Whether units are messages of a WebSocket.
@@ -110,7 +120,7 @@ impl FromStr for Address {
             Some((word, rest)) => {
                 let mut known = Scheme::ALL.into_iter();
                 let scheme = known.find(|scheme| word.eq_ignore_ascii_case(scheme.name()));
-                let rule = "begin with udp://, tcp://, tls://, ws:// or wss://";
+                let rule = "begin with quic://, udp://, tcp://, tls://, ws:// or wss://";
                 (scheme.ok_or_else(|| wrong(rule))?, rest)
             }
             None => (Scheme::Udp, text),
@@ -229,6 +239,7 @@ mod tests {
             ("broker:4600", "udp://broker:4600"),
             ("TCP://[::1]:4600", "tcp://[::1]:4600"),
             ("tls://192.0.2.1:443", "tls://192.0.2.1:443"),
+            ("quic://b:4601", "quic://b:4601"),
             ("ws://b", "ws://b:80/v1/connect"),
             ("wss://b/", "wss://b:443/v1/connect"),
             ("wss://[2001:db8::1]/x?y=z", "wss://[2001:db8::1]:443/x?y=z"),

@@ -13,6 +13,16 @@ use crate::{Address, ClientError, Scheme, StreamOptions};
 pub(crate) enum Way {
     Udp(SocketAddr),
     Stream(Arc<StreamWay>),
+    Quic(Arc<QuicWay>),
+}
+
+/// A way by QUIC.
+#[derive(Clone, Debug)]
+pub(crate) struct QuicWay {
+    pub(crate) address: SocketAddr,
+    /// What the broker's certificate must be for.
+    pub(crate) name: String,
+    pub(crate) tls: Arc<tls::ClientConfig>,
 }
 
 /// A way by streams.
@@ -42,6 +52,9 @@ impl Way {
             // The system's first choice.
             return Ok(Self::Udp(lookup(&address.host, address.port)?[0]));
         }
+        if address.scheme == Scheme::Quic {
+            return Self::quic(address, options);
+        }
         let addresses = match &options.proxy {
             Some(proxy) => lookup(&proxy.host, proxy.port)?,
             None => lookup(&address.host, address.port)?,
@@ -50,11 +63,8 @@ impl Way {
             authority: address.authority(),
             credentials: proxy.credentials.clone(),
         });
-        let insecure = matches!(options.trust, Some(Trust::Anybody));
         let near = addresses.iter().all(|address| address.ip().is_loopback());
-        if address.scheme.is_encrypted() && insecure && !(near && proxy.is_none()) {
-            return Err(ClientError::Insecure(address.to_string()));
-        }
+        refuse_anybody(address, near && proxy.is_none(), options)?;
         let dial = Dial {
             tls: tls(address, options)?,
             websocket: address.scheme.is_websocket().then(|| WebSocket {
@@ -68,6 +78,32 @@ impl Way {
             dial,
         })))
     }
+
+    /// Proxies carry no datagrams, so none is used.
+    fn quic(address: &Address, options: &StreamOptions) -> Result<Self, ClientError> {
+        // The system's first choice.
+        let found = lookup(&address.host, address.port)?[0];
+        refuse_anybody(address, found.ip().is_loopback(), options)?;
+        let (tls, name) = encrypted(address, ALPN_UNITS, options)?;
+        Ok(Self::Quic(Arc::new(QuicWay {
+            address: found,
+            name: name.to_str().into_owned(),
+            tls,
+        })))
+    }
+}
+
+/// Only a broker on this machine may have any certificate it likes.
+fn refuse_anybody(
+    address: &Address,
+    near: bool,
+    options: &StreamOptions,
+) -> Result<(), ClientError> {
+    let insecure = matches!(options.trust, Some(Trust::Anybody));
+    if address.scheme.is_encrypted() && insecure && !near {
+        return Err(ClientError::Insecure(address.to_string()));
+    }
+    Ok(())
 }
 
 type TlsDial = (Arc<tls::ClientConfig>, ServerName<'static>);
@@ -78,6 +114,14 @@ fn tls(address: &Address, options: &StreamOptions) -> Result<Option<TlsDial>, Cl
         Scheme::Wss => ALPN_HTTP,
         _ => return Ok(None),
     };
+    encrypted(address, alpn, options).map(Some)
+}
+
+fn encrypted(
+    address: &Address,
+    alpn: &[u8],
+    options: &StreamOptions,
+) -> Result<TlsDial, ClientError> {
     let name = options.server_name.as_deref().unwrap_or(&address.host);
     let name = ServerName::try_from(name.to_owned()).map_err(|_| {
         let why = format!("{name:?} is neither a host name nor an address");
@@ -90,7 +134,7 @@ fn tls(address: &Address, options: &StreamOptions) -> Result<Option<TlsDial>, Cl
         };
         tls::client(trust, options.identity.as_deref(), &[alpn])
     };
-    Ok(Some((config().map_err(ClientError::Tls)?, name)))
+    Ok((config().map_err(ClientError::Tls)?, name))
 }
 
 /// All addresses of a name; at least one.

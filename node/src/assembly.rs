@@ -23,10 +23,12 @@ use crate::command::{ControlEvent, Entry, LaneCommand, Outlet, ShardCommand};
 use crate::config::{BrokerConfig, Queuing, Transport};
 use crate::control::{self, Control};
 use crate::counters::Counters;
-use crate::lane::{self, Lane, LinkTable, ShardDoor};
+use crate::lane::{self, Lane, LinkTable, QuicEnds, ShardDoor};
+use crate::organise;
 use crate::port::door::DoorPort;
 use crate::port::leg::LegPort;
 use crate::port::native::NativePort;
+use crate::port::quic::Opening;
 use crate::port::tcp::{Entrance, TcpPort};
 use crate::shard::{self, RING, Shard};
 use crate::welcome::Greeting;
@@ -48,6 +50,7 @@ struct Site {
     acceptor: Acceptor,
     control: (SyncSender<ControlEvent>, Waker),
     lane_waker: Waker,
+    quic: Vec<Opening>,
     streams: Vec<(Transport, SocketAddr)>,
     certificate: Certificate,
 }
@@ -68,6 +71,9 @@ type Running = (
     Vec<(String, Arc<Counters>)>,
     Vec<JoinHandle<()>>,
 );
+
+/// What the lane alone holds.
+type LaneEnds = (Vec<UdpSocket>, QuicEnds, Sleeper, Receiver<LaneCommand>);
 
 /// What the lane and control talk through.
 struct Middle {
@@ -122,6 +128,8 @@ pub(crate) fn start(config: BrokerConfig) -> Result<Broker, StartError> {
             .iter()
             .map(|end| (end.commands.clone(), end.waker.clone()))
             .collect(),
+        description: organise::description(&site.config, &udp),
+        organiser: organise::organiser(&site.config),
     });
     let counters = counters(&middle, &ends);
     let (doors, handles, mut running) = part(ends);
@@ -129,9 +137,11 @@ pub(crate) fn start(config: BrokerConfig) -> Result<Broker, StartError> {
         Queuing::Double => None,
         Queuing::Single => running.pop(),
     };
+    let quic = QuicEnds::open(&site.config)?;
+    let quic_links = quic.addresses();
     let lane = site.lane(
         &middle,
-        (sockets, lane_sleeper, lane_inbox),
+        (sockets, quic, lane_sleeper, lane_inbox),
         (doors, inline),
     )?;
     let mut threads = vec![spawn("sangam-control", move || control.run())?];
@@ -141,7 +151,11 @@ pub(crate) fn start(config: BrokerConfig) -> Result<Broker, StartError> {
             shard.run()
         })?);
     }
-    site.broker(udp, middle.shown, (handles, counters, threads))
+    site.broker(
+        (udp, quic_links),
+        middle.shown,
+        (handles, counters, threads),
+    )
 }
 
 /// The ends of all shards by who holds them.
@@ -185,6 +199,7 @@ impl Site {
             acceptor: Acceptor::new(config.secret),
             control,
             lane_waker,
+            quic: Vec::new(),
             streams: streams(&config),
             certificate: Certificate::default(),
             config,
@@ -203,15 +218,23 @@ impl Site {
             }
             is_free(*address).map_err(|source| cannot_listen((*transport, *address), source))?;
         }
-        (0..shards)
-            .map(|number| self.shard(number as u16, udp))
+        let wakes: Vec<_> = (0..shards).map(|_| pair()).collect::<Result<_, _>>()?;
+        let wakers: Vec<Waker> = wakes.iter().map(|(waker, _)| waker.clone()).collect();
+        for address in &self.config.quic {
+            if !lacks_family(*address) {
+                self.quic.push(Opening::new(*address, &wakers)?);
+            }
+        }
+        (0..)
+            .zip(wakes)
+            .map(|(number, wake)| self.shard(number, wake, udp))
             .collect()
     }
 
     fn lane(
         &self,
         middle: &Middle,
-        (sockets, sleeper, commands): (Vec<UdpSocket>, Sleeper, Receiver<LaneCommand>),
+        (sockets, quic, sleeper, commands): LaneEnds,
         (shards, inline): (Vec<ShardDoor>, Option<Shard>),
     ) -> Result<Lane, StartError> {
         let udp: Vec<SocketAddr> = sockets.iter().map(UdpSocket::local_addr).collect();
@@ -226,6 +249,7 @@ impl Site {
             control: self.outlet(),
             shards,
             links: link_table(self, &udp, middle.shown.clone()),
+            quic,
             acceptor: self.acceptor.clone(),
             accept_links: self.config.accept_links.clone(),
             publisher_packets_per_s: self.config.publisher_packets_per_s,
@@ -237,7 +261,7 @@ impl Site {
 
     fn broker(
         self,
-        udp: Vec<SocketAddr>,
+        (udp, quic_links): (Vec<SocketAddr>, Vec<SocketAddr>),
         links: Arc<Mutex<Vec<LinkInfo>>>,
         (shards, counters, threads): Running,
     ) -> Result<Broker, StartError> {
@@ -248,6 +272,8 @@ impl Site {
             incarnation: self.config.incarnation,
             addresses: Addresses {
                 udp,
+                quic: self.quic.iter().map(|opening| opening.address).collect(),
+                quic_links,
                 tcp: tcp.into_iter().map(|(_, address)| address).collect(),
                 streams,
             },
@@ -282,8 +308,12 @@ impl Site {
         Outlet::new(self.control.0.clone(), self.control.1.clone())
     }
 
-    fn shard(&mut self, number: u16, udp: &[SocketAddr]) -> Result<ShardEnds, StartError> {
-        let (waker, sleeper) = pair()?;
+    fn shard(
+        &mut self,
+        number: u16,
+        (waker, sleeper): (Waker, Sleeper),
+        udp: &[SocketAddr],
+    ) -> Result<ShardEnds, StartError> {
         let counters = Arc::new(Counters::default());
         let mut ports: Vec<Box<dyn Port>> = Vec::new();
         let mut admissions = Vec::new();
@@ -294,6 +324,12 @@ impl Site {
         }
         for index in 0..self.streams.len() {
             ports.push(Box::new(self.stream(index, &counters)?));
+        }
+        for opening in &mut self.quic {
+            let greeter = (self.acceptor.clone(), self.greeting.clone());
+            let shown = (self.certificate.clone(), counters.clone());
+            let port = opening.port(number, &self.config, greeter, shown)?;
+            ports.push(Box::new(port));
         }
         let (legs, leg_commands) = sync_channel(REQUESTS);
         ports.push(Box::new(LegPort::new(leg_commands, counters.clone())));
@@ -471,6 +507,16 @@ fn link_table(site: &Site, udp: &[SocketAddr], shown: Arc<Mutex<Vec<LinkInfo>>>)
     for address in &site.config.links {
         if !links.add_configured(*address) {
             tracing::warn!(%address, "a link is configured twice, or for another address family");
+        }
+    }
+    for address in &site.config.join {
+        // A seed that is configured as a link, too, stays.
+        links.add_organised(*address);
+    }
+    for neighbour in &site.config.quic_links.dial {
+        if !links.add_quic(neighbour) {
+            let address = neighbour.address;
+            tracing::warn!(%address, "a link by QUIC or its fallback is configured twice");
         }
     }
     links

@@ -11,7 +11,8 @@ use std::time::Duration;
 use sangam_io::door::{BrokerDoor, ClientDoor, door};
 use sangam_io::tls::{Identity, Roots, TlsError};
 use sangam_io::wake::Waker;
-use sangam_model::{BrokerId, Incarnation, MediaInfo, StreamId, Topic};
+use sangam_model::{BrokerId, Incarnation, Measured, MediaInfo, StreamId, Topic};
+use sangam_wire::Traffic;
 
 use crate::certificate::Certificate;
 use crate::command::ControlEvent;
@@ -31,7 +32,7 @@ pub(crate) const DOOR: usize = 4_096;
 pub enum StartError {
     /// An address cannot be bound.
     Bind {
-        /// `udp`, `tcp`, `tls`, `ws` or `wss`.
+        /// `udp`, `quic`, `tcp`, `tls`, `ws` or `wss`.
         transport: &'static str,
         /// The address.
         address: SocketAddr,
@@ -40,6 +41,8 @@ pub enum StartError {
     },
     /// The configuration contradicts itself.
     Config(&'static str),
+    /// QUIC cannot be spoken with this certificate or these settings.
+    Quic(sangam_io::quic::ConfigError),
     /// The certificate cannot be shown.
     Tls(TlsError),
     /// A leg of the configuration cannot be made.
@@ -70,6 +73,7 @@ impl std::fmt::Display for StartError {
                 write!(f, "cannot listen on {transport} {address}: {source}")
             }
             Self::Config(what) => f.write_str(what),
+            Self::Quic(error) => write!(f, "QUIC: {error}"),
             Self::Tls(error) => error.fmt(f),
             Self::Leg(name, error) => write!(f, "leg `{name}`: {error}"),
             Self::Io(error) => write!(f, "the kernel refuses: {error}"),
@@ -92,6 +96,10 @@ pub struct Addresses {
     pub udp: Vec<SocketAddr>,
     /// TCP ports.
     pub tcp: Vec<SocketAddr>,
+    /// QUIC ports for clients.
+    pub quic: Vec<SocketAddr>,
+    /// QUIC ports for neighbours.
+    pub quic_links: Vec<SocketAddr>,
     /// Ports for streams of the other kinds.
     pub streams: Vec<(Transport, SocketAddr)>,
 }
@@ -128,12 +136,22 @@ pub struct StreamInfo {
 pub struct LinkInfo {
     /// The neighbour's address.
     pub address: SocketAddr,
+    /// `udp` or `quic`.
+    pub transport: &'static str,
     /// Who it is, once known.
     pub peer: Option<(BrokerId, Incarnation)>,
     /// Whether events flow.
     pub up: bool,
+    /// Whether the neighbour has not been heard for 150 ms.
+    pub suspect: bool,
     /// Smoothed round trip.
     pub rtt: Option<Duration>,
+    /// Round trip, jitter and loss towards the neighbour, once measured.
+    pub measured: Option<Measured>,
+    /// Units sent since the link came up.
+    pub sent: Traffic,
+    /// Units received since the link came up.
+    pub received: Traffic,
 }
 
 /// A way to one shard for the handle.

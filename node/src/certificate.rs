@@ -42,6 +42,11 @@ impl Certificate {
         Ok(())
     }
 
+    /// What QUIC shows; the same as streams of units.
+    pub(crate) fn quic(&self) -> Option<Arc<ServerConfig>> {
+        self.0.load().as_ref().map(|shown| shown.units.clone())
+    }
+
     /// How a connection to a listener of this kind begins; `None` without a certificate where one
     /// is needed.
     pub(crate) fn opening(&self, transport: Transport) -> Option<Accept> {

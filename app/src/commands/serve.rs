@@ -126,6 +126,10 @@ fn configuration(args: &ServeArgs) -> Result<Config, Failure> {
     if let Some(http) = args.http {
         config.listen.http = http;
     }
+    if let Some(region) = &args.region {
+        config.broker.region.clone_from(region);
+    }
+    config.links.join.extend(args.join.iter().cloned());
     if let Some(name) = &args.name {
         config.broker.name.clone_from(name);
     }

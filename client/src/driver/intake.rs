@@ -184,6 +184,8 @@ impl Intake<'_> {
                 DialOutput::Transmit(bytes) => orders.push_back(Order::Frame(bytes)),
                 DialOutput::Up(welcome) => self.welcomed(now, &welcome),
                 DialOutput::Message(message) => self.message(now, message),
+                // Only broker links are suspected and measured.
+                DialOutput::Suspect | DialOutput::Recovered | DialOutput::Sample(_) => {}
                 DialOutput::Down(reason) => self.down(Link::Down, reason),
                 DialOutput::Refused { reason, again } => {
                     let again = again.is_some();

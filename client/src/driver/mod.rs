@@ -2,6 +2,7 @@
 
 mod inbox;
 mod intake;
+mod quic;
 mod routes;
 mod stream;
 mod udp;

@@ -158,6 +158,7 @@ impl Routes {
         match &self.ways[route.way] {
             Way::Udp(address) => format!("udp {address}"),
             Way::Stream(way) => format!("stream {:?}", way.addresses),
+            Way::Quic(way) => format!("quic {}", way.address),
         }
     }
 
@@ -172,7 +173,7 @@ impl Routes {
         let (token, known) = (self.token, &self.ways[way]);
         let wire = Wire::open(known, &self.options, poller, token)?;
         let datagram_max = datagram_max(known, &self.options);
-        let reliable = matches!(known, Way::Stream(_));
+        let reliable = !matches!(known, Way::Udp(_));
         let dialer = Dialer::new(DialerConfig {
             role: Role::Client,
             capabilities: Capabilities::OURS,

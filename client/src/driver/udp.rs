@@ -44,21 +44,31 @@ pub(super) fn datagram_max(address: SocketAddr, options: &ClientOptions) -> u16 
     options.datagram_max.unwrap_or(path).max(DATAGRAM_MIN)
 }
 
+/// A socket of the family of `address`.
+pub(super) fn bind(
+    address: SocketAddr,
+    options: &ClientOptions,
+    path_mtu_discovery: bool,
+) -> io::Result<UdpSocket> {
+    let any = match address.ip() {
+        IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+    };
+    let wanted = UdpOptions {
+        recv_buffer: options.socket_buffer,
+        send_buffer: options.socket_buffer,
+        gro: true,
+        path_mtu_discovery,
+        ..UdpOptions::default()
+    };
+    let local = options.local.unwrap_or(SocketAddr::new(any, 0));
+    UdpSocket::bind(local, &wanted)
+}
+
 impl Udp {
     pub(super) fn open(address: SocketAddr, options: &ClientOptions) -> io::Result<Self> {
-        let any = match address.ip() {
-            IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
-            IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
-        };
-        let wanted = UdpOptions {
-            recv_buffer: options.socket_buffer,
-            send_buffer: options.socket_buffer,
-            gro: true,
-            ..UdpOptions::default()
-        };
-        let local = options.local.unwrap_or(SocketAddr::new(any, 0));
         Ok(Self {
-            socket: UdpSocket::bind(local, &wanted)?,
+            socket: bind(address, options, false)?,
             batch: RecvBatch::new(MESSAGES, usize::from(u16::MAX)),
             sender: SendBatch::new(),
             dialled: address,

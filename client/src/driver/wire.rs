@@ -8,6 +8,7 @@ use sangam_model::Time;
 
 use super::QUEUE_MIN;
 use super::intake::{Intake, Order};
+use super::quic::Quic;
 use super::stream::{self, Stream};
 use super::udp::{self, Udp};
 use crate::ClientOptions;
@@ -16,6 +17,7 @@ use crate::way::Way;
 pub(super) enum Wire {
     Udp(Box<Udp>),
     Stream(Box<Stream>),
+    Quic(Box<Quic>),
 }
 
 impl Wire {
@@ -37,6 +39,11 @@ impl Wire {
                 let stream = Stream::new(way.clone(), queue, token);
                 Ok(Self::Stream(Box::new(stream)))
             }
+            Way::Quic(way) => {
+                let quic = Quic::open(way.clone(), options)?;
+                quic.register(poller, token)?;
+                Ok(Self::Quic(Box::new(quic)))
+            }
         }
     }
 
@@ -50,6 +57,7 @@ impl Wire {
         match self {
             Self::Udp(udp) => udp.read(intake),
             Self::Stream(stream) => stream.ready(event, intake, poller),
+            Self::Quic(quic) => quic.read(intake),
         }
     }
 
@@ -65,6 +73,10 @@ impl Wire {
                 Ok(())
             }
             Self::Stream(stream) => stream.perform(order, intake, poller),
+            Self::Quic(quic) => {
+                quic.perform(order, intake);
+                Ok(())
+            }
         }
     }
 
@@ -73,6 +85,7 @@ impl Wire {
         match self {
             Self::Udp(udp) => udp.send(events, intake),
             Self::Stream(stream) => stream.send(events, intake),
+            Self::Quic(quic) => quic.send(events, intake),
         }
     }
 
@@ -80,6 +93,10 @@ impl Wire {
         match self {
             Self::Udp(_) => Ok(()),
             Self::Stream(stream) => stream.flush(intake, poller),
+            Self::Quic(quic) => {
+                quic.flush(intake);
+                Ok(())
+            }
         }
     }
 
@@ -87,26 +104,34 @@ impl Wire {
         match self {
             Self::Udp(_) => None,
             Self::Stream(stream) => stream.deadline(),
+            Self::Quic(quic) => quic.deadline(),
         }
     }
 
     pub(super) fn expire(&mut self, now: Time, intake: &mut Intake<'_>) {
-        if let Self::Stream(stream) = self {
-            stream.expire(now, intake);
+        match self {
+            Self::Udp(_) => {}
+            Self::Stream(stream) => stream.expire(now, intake),
+            Self::Quic(quic) => quic.expire(now, intake),
         }
     }
 
     /// Gives what was sent last a chance to leave.
     pub(super) fn finish(&mut self) {
-        if let Self::Stream(stream) = self {
-            stream.finish();
+        match self {
+            Self::Udp(_) => {}
+            Self::Stream(stream) => stream.finish(),
+            Self::Quic(quic) => quic.finish(),
         }
     }
 
     /// The same without waiting: another link goes on.
     pub(super) fn leave(&mut self) {
-        if let Self::Stream(stream) = self {
-            stream.leave();
+        match self {
+            Self::Udp(_) => {}
+            Self::Stream(stream) => stream.leave(),
+            // Nothing it does waits.
+            Self::Quic(quic) => quic.finish(),
         }
     }
 }
@@ -115,6 +140,6 @@ impl Wire {
 pub(super) fn datagram_max(way: &Way, options: &ClientOptions) -> u16 {
     match way {
         Way::Udp(address) => udp::datagram_max(*address, options),
-        Way::Stream(_) => stream::UNIT_MAX,
+        Way::Stream(_) | Way::Quic(_) => stream::UNIT_MAX,
     }
 }

@@ -4,6 +4,7 @@
 #![allow(dead_code)]
 
 pub(crate) mod cable;
+pub(crate) mod certificates;
 pub(crate) mod raw;
 pub(crate) mod relay;
 pub(crate) mod torrent;

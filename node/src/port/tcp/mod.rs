@@ -249,6 +249,8 @@ impl TcpPort {
                         return self.remove(key, cx);
                     }
                 }
+                // Only broker links are suspected and measured.
+                Some(Output::Suspect | Output::Recovered | Output::Sample(_)) => {}
                 Some(Output::Message(message)) => match request::action(key, message, None) {
                     Some(action) => cx.actions.push(action),
                     None => self.counters.dropped(DropReason::ControlUnexpected),
