@@ -8,6 +8,7 @@
 
 mod assembly;
 mod broker;
+mod bucket;
 mod certificate;
 mod command;
 mod config;

@@ -30,6 +30,8 @@ pub(super) struct Line {
     datagram_max: u16,
     /// An attempt on this way has failed since it was last up.
     pub(super) failed: bool,
+    /// The broker wants this client on no way.
+    pub(super) refused: bool,
     /// What is to be restored before this link takes over from another; `None` on the one link
     /// there usually is.
     pub(super) trial: Option<Trial>,
@@ -82,6 +84,7 @@ impl Line {
             incomplete: 0,
             datagram_max,
             failed: false,
+            refused: false,
             trial,
         }
     }
@@ -311,6 +314,7 @@ impl Intake<'_> {
 
     fn down(&mut self, link: Link, reason: Refusal) {
         self.line.failed = true;
+        self.line.refused = matches!(link, Link::Refused { again: false, .. });
         if self.line.trial.is_some() {
             return tracing::debug!(%reason, "a better way to the broker does not work");
         }

@@ -106,7 +106,8 @@ impl Routes {
             self.rounds = 0;
             return false;
         }
-        if self.ways.len() < 2 || route.starts.is_some() || !route.is_failing(now) {
+        let waits = route.starts.is_some() || route.line.refused;
+        if self.ways.len() < 2 || waits || !route.is_failing(now) {
             return false;
         }
         let next = (route.way + 1) % self.ways.len();
@@ -149,7 +150,8 @@ impl Routes {
         if route.line.is_up() {
             return self.climb.filter(|_| !climbing);
         }
-        let patience = Some(route.since + route.patience).filter(|_| self.ways.len() > 1);
+        let turns = self.ways.len() > 1 && !route.line.refused;
+        let patience = turns.then(|| route.since + route.patience);
         route.starts.or(patience)
     }
 

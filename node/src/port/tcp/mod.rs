@@ -24,6 +24,7 @@ use sangam_wire::{Frame, Hello, Message, Refusal, Refuse, Role, Welcome, WireErr
 
 use super::peers::Peers;
 use super::request;
+use crate::bucket::Bucket;
 use crate::counters::Counters;
 use crate::feedback;
 use crate::welcome::Greeting;
@@ -39,6 +40,9 @@ const QUEUE: OutLimits = OutLimits {
 };
 /// How long a connection may take for its opening (TLS, HTTP) and its hello together.
 const HELLO_WITHIN: Duration = Duration::from_secs(5);
+/// TLS handshakes of one listener in one shard each second: at up to a millisecond each, callers
+/// leave the shard most of its time for those who are there.
+const HANDSHAKES_PER_S: u32 = 300;
 /// Connections of one shard.
 const CONNECTIONS: usize = 8_192;
 
@@ -48,6 +52,8 @@ pub(crate) struct TcpPort {
     acceptor: Acceptor,
     greeting: Greeting,
     counters: Arc<Counters>,
+    /// TLS handshakes that have begun.
+    openings: Bucket,
     peers: Peers<Peer>,
     wheel: Wheel<PeerKey>,
     due: Vec<PeerKey>,
@@ -69,6 +75,7 @@ impl TcpPort {
             acceptor,
             greeting,
             counters,
+            openings: Bucket::default(),
             peers: Peers::default(),
             wheel: Wheel::new(clock::now()),
             due: Vec::new(),
@@ -81,7 +88,7 @@ impl TcpPort {
         loop {
             match self.entrance.next(QUEUE) {
                 // Dropping the stream closes it.
-                Ok(Some(_)) if self.peers.len() >= CONNECTIONS => {
+                Ok(Some(_)) if self.peers.len() >= CONNECTIONS || !self.may_open(cx.now) => {
                     self.counters.dropped(DropReason::FloodHello);
                 }
                 Ok(Some((Some(framed), address))) => self.add(framed, address, cx),
@@ -90,6 +97,11 @@ impl TcpPort {
                 Err(error) => return tracing::warn!(%error, "accepting a stream failed"),
             }
         }
+    }
+
+    /// Whether one more may begin now.
+    fn may_open(&mut self, now: Time) -> bool {
+        !self.entrance.transport.is_encrypted() || self.openings.admits(now, HANDSHAKES_PER_S)
     }
 
     fn add(&mut self, framed: Framed, address: SocketAddr, cx: &mut Context<'_>) {
