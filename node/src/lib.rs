@@ -11,6 +11,7 @@ mod addresses;
 mod assembly;
 mod authority;
 mod broker;
+mod bucket;
 mod certificate;
 mod command;
 mod config;
