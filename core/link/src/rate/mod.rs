@@ -14,6 +14,7 @@ mod delay;
 mod drain;
 mod feed;
 mod loss;
+mod overflow;
 mod recent;
 
 use core::time::Duration;
@@ -26,6 +27,7 @@ use delay::{Minimum, Queueing, micros};
 use drain::{Drain, Verdict};
 pub use feed::AckFeed;
 use loss::Loss;
+use overflow::Overflow;
 use recent::Recent;
 
 /// The window before anything is known: five times that of RFC 6928, as a link carries many flows.
@@ -44,10 +46,17 @@ const STEP_MIN: Duration = Duration::from_millis(100);
 const GAIN: f64 = 0.4;
 /// The most a window grows in one step while there is no queue at all.
 const BOOST_MAX: f64 = 0.25;
-/// Without an empty queue for so long the least delay may be somebody's queue: it is drained.
-const STALE: Duration = Duration::from_secs(5);
+/// A window grows to no more than this times what was delivered.
+const HEADROOM: f64 = 1.1;
+/// A path that is full for so long is drained once, as BBR does: what looks like its delay may be
+/// a queue that never emptied.
+const STALE: Duration = Duration::from_secs(8);
 /// So often a competing flow looks whether it is alone.
-const PEACE_EVERY: Duration = Duration::from_secs(4);
+const PEACE_EVERY: Duration = Duration::from_secs(3);
+/// A queue that stays short for so long is filled by nobody.
+const EMPTY_FOR: Duration = Duration::from_millis(500);
+/// So often in a row it has to be: one look may meet the other's step back.
+const ALONE: u8 = 3;
 
 /// What the controller holds for the nature of the path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,18 +83,28 @@ pub struct RateController {
     loss: Loss,
     recent: Recent,
     drain: Option<Drain>,
-    /// Since when the queue has been longer than wanted, and the window then.
-    above: Option<(Time, f64)>,
+    above: Option<Above>,
     /// Since when it has been shorter.
     below: Option<Time>,
     /// Grows by no more until then.
     hold_until: Time,
-    /// The longest queue of late, as a negative number of microseconds.
-    deepest: Minimum,
+    overflow: Overflow,
+    /// The most that was delivered, in negative bytes each second.
+    peak: Minimum,
     /// Drains in a row that found nobody else.
     alone: u8,
     look_at: Time,
     rate: f64,
+}
+
+/// The queue is longer than wanted.
+#[derive(Clone, Copy, Debug)]
+struct Above {
+    since: Time,
+    /// The window then. Until it is known whose queue it is, half of it is kept.
+    window: f64,
+    /// A drain has shown that nobody else holds it up.
+    ours: bool,
 }
 
 impl RateController {
@@ -109,7 +128,8 @@ impl RateController {
             above: None,
             below: None,
             hold_until: now,
-            deepest: Minimum::new(BASE_WINDOW),
+            overflow: Overflow::new(),
+            peak: Minimum::new(BASE_WINDOW),
             alone: 0,
             look_at: now + STALE,
             rate: window / span.as_secs_f64(),
@@ -118,12 +138,18 @@ impl RateController {
 
     /// Takes what was measured.
     pub fn handle(&mut self, now: Time, sample: Sample) {
+        if self.queueing.is_new() {
+            // The hello found the path without our queue.
+            let queue = micros(sample.rtt.saturating_sub(self.base())).cast_signed();
+            self.queueing.seed(now, sample.one_way_us - queue);
+        }
         self.base_rtt.note(now, micros(sample.rtt).cast_signed());
         self.queueing.note(now, sample.one_way_us);
         self.recent.note(sample);
         let queue = self.queue(now);
-        self.deepest
-            .note(now, -micros(self.queueing.latest()).cast_signed());
+        self.overflow.note(now, &sample, self.queueing.latest());
+        let delivered = self.recent.delivered(self.base().max(STEP_MIN));
+        self.peak.note(now, -(delivered as i64));
         match self.mode {
             Mode::SlowStart => self.slow_start(now, &sample, queue),
             Mode::Delay => self.follow_delay(now, &sample, queue),
@@ -173,7 +199,9 @@ impl RateController {
             return;
         }
         self.mode = Mode::Delay;
-        self.fall_to_delivered();
+        // Of the last two pings: before these the window was smaller.
+        let span = self.base().max(ROUND_MIN) + self.target();
+        self.window_for(self.recent.delivered(ROUND_MIN), span);
     }
 
     fn follow_delay(&mut self, now: Time, sample: &Sample, queue: Duration) {
@@ -190,25 +218,41 @@ impl RateController {
             }
             return;
         }
-        self.step(now, sample, queue);
         if self.is_limited() {
             self.above = None;
             self.look_at = now + STALE;
-            return;
+            return self.step(now, sample, queue);
         }
-        let (rtt, target) = (self.base() + queue, self.target());
-        if queue <= target * 5 / 4 {
+        if self.overflow.persists() {
+            return self.start_competing(now, self.window);
+        }
+        let rtt = self.base() + queue;
+        if queue <= self.target() * 5 / 4 {
             self.above = None;
         } else {
-            let (since, _) = *self.above.get_or_insert((now, self.window));
-            if now - since > (6 * rtt).max(Duration::from_millis(400)) {
-                self.drain = Some(Drain::new(now, rtt, queue));
+            let above = *self.above.get_or_insert(Above {
+                since: now,
+                window: self.window,
+                ours: false,
+            });
+            let patience = if above.ours {
+                PEACE_EVERY
+            } else {
+                (2 * rtt).max(Duration::from_millis(250))
+            };
+            if now - above.since > patience {
+                self.drain = Some(Drain::new(now, (rtt, queue), self.grain()));
                 return;
             }
         }
-        if now - self.queueing.emptied() >= STALE && now >= self.look_at {
+        self.step(now, sample, queue);
+        if let Some(above) = self.above.filter(|above| !above.ours) {
+            self.window = self.window.max(above.window / 2.0);
+        }
+        if now >= self.look_at || self.overflow.wants_contrast(now) {
             self.look_at = now + STALE;
-            self.drain = Some(Drain::deep(now, rtt, queue));
+            self.overflow.contrasted(now);
+            self.drain = Some(Drain::deep(now, (rtt, queue), self.grain()));
         }
     }
 
@@ -236,35 +280,51 @@ impl RateController {
         let rounds = ((now - since).as_secs_f64() / span.max(0.1)).min(8.0);
         let gain = GAIN * (1.0 + rounds * rounds / 4.0);
         let change = (gain * away).clamp(-0.5, BOOST_MAX);
-        self.window *= 1.0 + change * time.min(1.0);
+        let window = self.window * (1.0 + change * time.min(1.0));
+        // What was delivered tells of the window a round trip ago, the queue even later.
+        let proven = HEADROOM * self.recent.delivered(self.base().max(STEP_MIN)) * span;
+        self.window = if grows {
+            window.min(proven).max(self.window)
+        } else {
+            window
+        };
     }
 
     fn drained(&mut self, now: Time, verdict: Verdict) {
-        let window = self.above.take().map_or(self.window, |(_, before)| before);
+        let above = self.above.take();
+        let window = above.map_or(self.window, |above| above.window);
         self.drain = None;
         match verdict {
-            Verdict::Alone => {}
-            Verdict::Moved(by) => {
-                self.queueing.moved(now, by);
+            Verdict::Alone => {
+                self.above = above.map(|_| Above {
+                    since: now,
+                    window: self.window,
+                    ours: true,
+                });
+            }
+            Verdict::Moved(by) if self.queueing.jumped(by) => {
+                self.queueing.moved(by);
                 self.base_rtt
                     .restart(micros(self.base() + by).cast_signed());
             }
-            Verdict::Shared => {
-                let scale = self.base().as_secs_f64() / self.base().max(ROUND_MIN).as_secs_f64();
-                self.mode = Mode::Compete;
-                self.cubic = Cubic::new(now, (window * scale).max(4.0 * SEGMENT));
-                self.window = self.cubic.window;
-                self.alone = 0;
-                self.look_at = now + PEACE_EVERY;
-            }
+            // With a small share of the queue, its fall is small, too.
+            Verdict::Shared | Verdict::Moved(_) => self.start_competing(now, window),
         }
+    }
+
+    fn start_competing(&mut self, now: Time, window: f64) {
+        let scale = self.base().as_secs_f64() / self.base().max(ROUND_MIN).as_secs_f64();
+        self.mode = Mode::Compete;
+        self.cubic = Cubic::new(now, (window * scale).max(4.0 * SEGMENT));
+        self.window = self.cubic.window;
+        self.alone = 0;
+        self.look_at = now + PEACE_EVERY;
     }
 
     fn compete(&mut self, now: Time, sample: &Sample, queue: Duration) {
         let rtt = self.base() + self.queueing.latest();
-        let deepest = Duration::from_micros(self.deepest.get().min(0).unsigned_abs());
         // Loss with a short queue is the path's own.
-        if sample.lost > 0 && self.queueing.latest() >= deepest / 2 {
+        if sample.lost > 0 && self.queueing.latest() >= self.overflow.deepest() / 2 {
             self.cubic.lost(now, rtt);
         } else if self.drain.is_none() && !self.is_limited() {
             self.cubic.grow(now, sample.sent_over, rtt);
@@ -273,32 +333,56 @@ impl RateController {
         if let Some(drain) = &mut self.drain {
             if let Some(verdict) = drain.note(now, self.queueing.latest()) {
                 self.drain = None;
-                self.alone = if verdict == Verdict::Shared {
-                    0
-                } else {
-                    self.alone + 1
-                };
-                if self.alone >= 2 {
-                    self.mode = Mode::Delay;
+                let shared = verdict == Verdict::Shared;
+                self.alone = if shared { 0 } else { self.alone + 1 };
+                if self.alone >= ALONE {
+                    self.stop_competing(now);
                     self.fall_to_delivered();
                 }
             }
-        } else if now >= self.look_at {
-            self.look_at = now
-                + if self.alone > 0 {
-                    PEACE_EVERY / 4
-                } else {
-                    PEACE_EVERY
-                };
-            self.drain = Some(Drain::new(now, rtt, queue));
+            return;
         }
+        if queue >= self.target() / 2 {
+            self.below = None;
+        } else if now - *self.below.get_or_insert(now) > (4 * rtt).max(EMPTY_FOR) {
+            // Nobody fills it now; whoever does it again is noticed soon.
+            return self.stop_competing(now);
+        }
+        if now >= self.look_at {
+            self.look_at = now + PEACE_EVERY;
+            self.drain = Some(Drain::new(now, (rtt, queue), self.grain()));
+        }
+    }
+
+    fn stop_competing(&mut self, now: Time) {
+        self.mode = Mode::Delay;
+        self.window = self.rate * self.span(self.queue(now)).as_secs_f64();
+        self.look_at = now + STALE;
+        self.above = None;
+        self.below = None;
+        self.overflow.forget();
     }
 
     /// The window that just carries what is delivered, with the wanted queue.
     fn fall_to_delivered(&mut self) {
         let span = self.base().max(ROUND_MIN) + self.target();
-        let carried = self.recent.delivered(ROUND_MIN) * span.as_secs_f64();
+        let delivered = self.recent.delivered(self.base().max(STEP_MIN));
+        self.window_for(delivered, span);
+    }
+
+    fn window_for(&mut self, delivered: f64, span: Duration) {
+        let carried = delivered * span.as_secs_f64();
         self.window = self.window.min(carried.max(4.0 * SEGMENT));
+    }
+
+    /// The most that was delivered of late, in bytes each second.
+    fn peak(&self) -> f64 {
+        self.peak.get().min(0).unsigned_abs() as f64
+    }
+
+    /// Half the time that one packet takes.
+    fn grain(&self) -> Duration {
+        Duration::from_secs_f64(SEGMENT / 2.0 / self.peak().max(RATE_MIN))
     }
 
     /// Whether less is sent than might be.
@@ -306,10 +390,16 @@ impl RateController {
         self.recent.sent(self.base()) < 0.75 * self.rate
     }
 
-    /// The standing queue that a flow of this rate wants: 20 ms at 1 Mb/s, 7 at 50.
+    /// The standing queue that a flow of this rate wants: 20 ms at 1 Mb/s, 7 at 50, and
+    /// less where the buffer is too short for that: still more for a small flow than for a large.
     fn target(&self) -> Duration {
         let megabits = (self.rate * 8.0 / 1e6).max(0.1);
-        Duration::from_secs_f64(0.005 + 0.015 / megabits.sqrt())
+        let wanted = Duration::from_secs_f64(0.005 + 0.015 / megabits.sqrt());
+        let Some(buffer) = self.overflow.buffer() else {
+            return wanted;
+        };
+        let part = buffer.as_secs_f64() / (buffer + wanted).as_secs_f64();
+        wanted.mul_f64(part)
     }
 
     fn base(&self) -> Duration {
