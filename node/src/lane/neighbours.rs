@@ -1,11 +1,14 @@
 //! What neighbours and callers say to the lane, and what the lane answers.
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use sangam_broker::{DropReason, LinkId};
 use sangam_io::pool::Packet;
 use sangam_io::udp::{Address, SendReport, UdpSocket};
-use sangam_link::{DialInput, DialOutput, Input, Output, ReassemblyCounters, Sample, fragment};
+use sangam_link::{
+    DialInput, DialOutput, Input, Output, ReassemblyCounters, Sample, Session, fragment,
+};
 use sangam_model::{BrokerId, Incarnation};
 use sangam_wire::{Frame, Header, Hello, Refusal, Refuse, Welcome};
 
@@ -13,6 +16,9 @@ use super::Lane;
 use super::ingest::{Source, may_send};
 use super::links::End;
 use crate::command::ControlEvent;
+
+/// Before the first answer to a ping an acceptor knows no round trip.
+const RTT_UNKNOWN: Duration = Duration::from_millis(20);
 
 /// What a link asked for, whichever end it is.
 enum Wish {
@@ -32,7 +38,7 @@ impl Lane {
         for id in self.links.ids() {
             self.redial(id);
         }
-        self.links.show(self.now, true);
+        self.links.show(self.now, true, &self.outboxes);
     }
 
     pub(super) fn close_links(&mut self) {
@@ -58,7 +64,7 @@ impl Lane {
                 self.drain_link(id);
             }
         }
-        self.links.show(self.now, false);
+        self.links.show(self.now, false, &self.outboxes);
     }
 
     /// Takes a link frame from the public port.
@@ -187,11 +193,11 @@ impl Lane {
                     let address = self.links.get(id).map(|link| link.address);
                     tracing::debug!(?address, "a neighbour has fallen silent");
                     self.control.send(ControlEvent::LinkSuspect(id));
-                    self.links.show(self.now, true);
+                    self.links.show(self.now, true, &self.outboxes);
                 }
                 Wish::Recovered => {
                     self.control.send(ControlEvent::LinkRecovered(id));
-                    self.links.show(self.now, true);
+                    self.links.show(self.now, true, &self.outboxes);
                 }
                 Wish::Sample(sample) => self.sampled(id, sample),
                 Wish::Up(welcome) => {
@@ -253,8 +259,9 @@ impl Lane {
     }
 
     /// Takes what an answered ping measured, and tells control of it.
-    fn sampled(&mut self, id: LinkId, _sample: Sample) {
+    fn sampled(&mut self, id: LinkId, sample: Sample) {
         let now = self.now;
+        self.outboxes.sampled(id, now, sample);
         let Some(link) = self.links.get_mut(id) else {
             return;
         };
@@ -270,11 +277,13 @@ impl Lane {
         };
         link.up = true;
         link.told = None;
+        let rtt = link.session().and_then(Session::rtt);
+        self.outboxes.open(id, self.now, rtt.unwrap_or(RTT_UNKNOWN));
         link.peer = Some(peer);
         link.datagram_max = datagram_max.into();
         tracing::info!(broker = %peer.0, address = %link.address, "link up");
         self.control.send(ControlEvent::LinkUp(id));
-        self.links.show(self.now, true);
+        self.links.show(self.now, true, &self.outboxes);
     }
 
     fn link_down(&mut self, id: LinkId, reason: Refusal) {
@@ -287,7 +296,7 @@ impl Lane {
         link.reassembler = sangam_link::Reassembler::default();
         tracing::warn!(address = %link.address, %reason, "link down");
         self.control.send(ControlEvent::LinkDown(id));
-        self.links.show(self.now, true);
+        self.links.show(self.now, true, &self.outboxes);
     }
 
     /// An accepted session is over: forget the link, or dial it if it is ours to dial. Whether

@@ -37,6 +37,8 @@ const RATE_MIN: f64 = 100_000.0 / 8.0;
 const RATE_MAX: f64 = 100e9 / 8.0;
 /// The delay of an empty path is the least of so long: a longer way is believed after it.
 const BASE_WINDOW: Duration = Duration::from_secs(10);
+/// Shorter round trips count as this: within a machine it is the scheduler's.
+const RTT_MIN: Duration = Duration::from_micros(200);
 /// Rates do not follow faster than pings tell of them: shorter round trips count as this.
 const ROUND_MIN: Duration = Duration::from_millis(25);
 /// The control loop takes at least so long for one step: the standing queue is told by three or
@@ -111,9 +113,8 @@ impl RateController {
     /// A controller for a path of about this round trip.
     #[must_use]
     pub fn new(now: Time, rtt: Duration) -> Self {
-        let rtt = rtt.max(Duration::from_micros(200));
-        let span = rtt.max(ROUND_MIN);
-        let window = WINDOW_START * span.as_secs_f64() / rtt.as_secs_f64();
+        let rtt = rtt.max(RTT_MIN);
+        let window = start_window(rtt);
         let mut base_rtt = Minimum::new(BASE_WINDOW);
         base_rtt.note(now, micros(rtt).cast_signed());
         Self {
@@ -132,7 +133,7 @@ impl RateController {
             peak: Minimum::new(BASE_WINDOW),
             alone: 0,
             look_at: now + STALE,
-            rate: window / span.as_secs_f64(),
+            rate: window / rtt.max(ROUND_MIN).as_secs_f64(),
         }
     }
 
@@ -142,6 +143,7 @@ impl RateController {
             // The hello found the path without our queue.
             let queue = micros(sample.rtt.saturating_sub(self.base())).cast_signed();
             self.queueing.seed(now, sample.one_way_us - queue);
+            self.window = self.window.max(start_window(sample.rtt));
         }
         self.base_rtt.note(now, micros(sample.rtt).cast_signed());
         self.queueing.note(now, sample.one_way_us);
@@ -414,4 +416,10 @@ impl RateController {
         }
         .max(Duration::from_micros(100))
     }
+}
+
+/// The window at which a path of this round trip begins.
+fn start_window(rtt: Duration) -> f64 {
+    let rtt = rtt.max(RTT_MIN);
+    WINDOW_START * rtt.max(ROUND_MIN).as_secs_f64() / rtt.as_secs_f64()
 }
