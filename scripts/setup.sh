@@ -19,8 +19,10 @@ libc6-dev|test -e /usr/include/stdlib.h|the C library to link with
 readonly RUN='
 ffmpeg|command -v ffmpeg && command -v ffprobe|publishing and playing clips
 '
-readonly TEST='
+readonly SITES='
 iproute2|command -v ip|network namespaces
+'
+readonly TEST='
 gstreamer1.0-tools|command -v gst-launch-1.0|a second, independent player
 gstreamer1.0-plugins-base|gst-inspect-1.0 --exists videotestsrc|its raw media
 gstreamer1.0-plugins-good|gst-inspect-1.0 --exists rtpbin|its RTP
@@ -39,8 +41,8 @@ lack() {
 wanted() {
     case "$1" in
         run) printf '%s' "$BUILD" "$RUN" ;;
-        test) printf '%s' "$BUILD" "$RUN" "$TEST" ;;
-        bench) printf '%s' "$BUILD" ;;
+        test) printf '%s' "$BUILD" "$RUN" "$SITES" "$TEST" ;;
+        bench) printf '%s' "$BUILD" "$SITES" ;;
         *)
             echo "usage: scripts/setup.sh run|test|bench" >&2
             exit 2

@@ -9,13 +9,14 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use sangam_io::door::{BrokerDoor, ClientDoor, door};
+use sangam_io::tls::{Identity, Roots, TlsError};
 use sangam_io::wake::Waker;
-use sangam_link::Measured;
-use sangam_model::{Bitrate, BrokerId, Incarnation, MediaInfo, StreamId, Topic};
+use sangam_model::{Bitrate, BrokerId, Incarnation, Measured, MediaInfo, StreamId, Topic};
 use sangam_wire::Traffic;
 
+use crate::certificate::Certificate;
 use crate::command::ControlEvent;
-use crate::config::{BrokerConfig, LegSpec};
+use crate::config::{BrokerConfig, LegSpec, Transport};
 use crate::counters::{Counters, Sample};
 use crate::port::leg::{LegCommand, LegError, LegInfo};
 use crate::{assembly, samples};
@@ -31,7 +32,7 @@ pub(crate) const DOOR: usize = 4_096;
 pub enum StartError {
     /// An address cannot be bound.
     Bind {
-        /// `udp` or `tcp`.
+        /// `udp`, `quic`, `tcp`, `tls`, `ws` or `wss`.
         transport: &'static str,
         /// The address.
         address: SocketAddr,
@@ -40,6 +41,10 @@ pub enum StartError {
     },
     /// The configuration contradicts itself.
     Config(&'static str),
+    /// QUIC cannot be spoken with this certificate or these settings.
+    Quic(sangam_io::quic::ConfigError),
+    /// The certificate cannot be shown.
+    Tls(TlsError),
     /// A leg of the configuration cannot be made.
     Leg(String, LegError),
     /// The kernel refuses something else.
@@ -68,6 +73,8 @@ impl std::fmt::Display for StartError {
                 write!(f, "cannot listen on {transport} {address}: {source}")
             }
             Self::Config(what) => f.write_str(what),
+            Self::Quic(error) => write!(f, "QUIC: {error}"),
+            Self::Tls(error) => error.fmt(f),
             Self::Leg(name, error) => write!(f, "leg `{name}`: {error}"),
             Self::Io(error) => write!(f, "the kernel refuses: {error}"),
         }
@@ -89,6 +96,24 @@ pub struct Addresses {
     pub udp: Vec<SocketAddr>,
     /// TCP ports.
     pub tcp: Vec<SocketAddr>,
+    /// QUIC ports for clients.
+    pub quic: Vec<SocketAddr>,
+    /// QUIC ports for neighbours.
+    pub quic_links: Vec<SocketAddr>,
+    /// Ports for streams of the other kinds.
+    pub streams: Vec<(Transport, SocketAddr)>,
+}
+
+impl Addresses {
+    /// The ports of one kind.
+    #[must_use]
+    pub fn of(&self, transport: Transport) -> Vec<SocketAddr> {
+        if transport == Transport::Tcp {
+            return self.tcp.clone();
+        }
+        let of_kind = self.streams.iter().filter(|(kind, _)| *kind == transport);
+        of_kind.map(|(_, address)| *address).collect()
+    }
 }
 
 /// One stream that the broker knows.
@@ -124,6 +149,8 @@ pub struct Queue {
 pub struct LinkInfo {
     /// The neighbour's address.
     pub address: SocketAddr,
+    /// `udp` or `quic`.
+    pub transport: &'static str,
     /// Who it is, once known.
     pub peer: Option<(BrokerId, Incarnation)>,
     /// Whether events flow.
@@ -165,6 +192,7 @@ pub struct Broker {
     pub(crate) links: Arc<std::sync::Mutex<Vec<LinkInfo>>>,
     pub(crate) pool: sangam_io::pool::Pool,
     pub(crate) next_shard: AtomicU32,
+    pub(crate) certificate: Certificate,
     pub(crate) threads: Vec<JoinHandle<()>>,
 }
 
@@ -193,6 +221,15 @@ impl Broker {
     #[must_use]
     pub fn addresses(&self) -> &Addresses {
         &self.addresses
+    }
+
+    /// Shows another certificate to who comes from now on, and checks theirs by `authorities`; who
+    /// is here stays.
+    ///
+    /// # Errors
+    /// The key does not fit; then nothing changes.
+    pub fn show(&self, identity: &Identity, authorities: Option<&Roots>) -> Result<(), TlsError> {
+        self.certificate.show(identity, authorities)
     }
 
     /// Everything the broker counts.

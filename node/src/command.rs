@@ -7,8 +7,7 @@ use std::sync::mpsc::{SyncSender, TrySendError};
 
 use sangam_broker::{LinkId, Owner};
 use sangam_io::wake::Waker;
-use sangam_link::Measured;
-use sangam_model::{Filter, MediaInfo, StreamId, Time, Topic};
+use sangam_model::{BrokerId, Filter, Measured, MediaInfo, StreamId, Time, Topic};
 use sangam_wire::Message;
 
 use sangam_io::pool::Packet;
@@ -66,7 +65,7 @@ pub(crate) enum ControlEvent {
     },
     /// A client left; its streams end.
     OwnerGone(Owner),
-    LinkUp(LinkId),
+    LinkUp(LinkId, BrokerId),
     LinkDown(LinkId),
     /// A neighbour was not heard for 150 ms; its link may die, or recover.
     LinkSuspect(LinkId),

@@ -1,4 +1,4 @@
-//! Control: what changes rarely. It owns interest and streams, and publishes the snapshot.
+//! Control: what changes rarely. It owns routing and streams, and publishes the snapshot.
 //!
 //! It sleeps until told something, does all that follows, and builds at most one snapshot for a
 //! whole batch of changes.
@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use sangam_broker::{
-    Change, FilterIndex, InterestInput, InterestOutput, InterestTable, LinkId, Owner, Publication,
+    Change, FilterIndex, LinkId, Owner, Publication, Routing, RoutingInput, RoutingOutput,
     Snapshot, StreamChange, StreamError, StreamInput, StreamOutput, StreamTable,
 };
 use sangam_io::clock;
@@ -43,7 +43,7 @@ pub(crate) struct Parts {
 /// The control thread.
 pub(crate) struct Control {
     parts: Parts,
-    interest: InterestTable,
+    routing: Routing,
     streams: StreamTable,
     /// Which shards hold which filters.
     filters: FilterIndex<u16>,
@@ -55,7 +55,7 @@ pub(crate) struct Control {
 impl Control {
     pub(crate) fn new(parts: Parts) -> Self {
         Self {
-            interest: InterestTable::new(parts.id, parts.incarnation),
+            routing: Routing::new(parts.id, parts.incarnation),
             streams: StreamTable::new(parts.id, parts.incarnation),
             filters: FilterIndex::new(FILTERS_PER_BROKER * 64),
             unasked: HashSet::new(),
@@ -75,7 +75,7 @@ impl Control {
                 self.handle(event, &mut published);
             }
             let now = clock::now();
-            self.interest.handle(now, InterestInput::Tick);
+            self.routing.handle(now, RoutingInput::Tick);
             self.streams.handle(now, StreamInput::Tick);
             self.settle();
             // Only now does the lane know the streams, so only now may their owners send.
@@ -92,7 +92,7 @@ impl Control {
     fn sleep(&mut self) {
         self.parts.sleeper.arm();
         let mut timeout = REST;
-        let deadlines = [self.interest.deadline(), self.streams.deadline()];
+        let deadlines = [self.routing.deadline(), self.streams.deadline()];
         if let Some(at) = deadlines.into_iter().flatten().min() {
             timeout = timeout.min(at - clock::now());
         }
@@ -116,7 +116,7 @@ impl Control {
         match event {
             ControlEvent::FilterAdded { shard, filter } => {
                 self.filters.insert(&filter, shard);
-                if let Err(error) = self.interest.add(now, &filter) {
+                if let Err(error) = self.routing.add(now, &filter) {
                     tracing::warn!(%error, %filter, "neighbours are not asked for a filter");
                     self.unasked.insert((shard, filter.clone()));
                 }
@@ -126,7 +126,7 @@ impl Control {
                 let asked = !self.unasked.remove(&(shard, filter.clone()));
                 if self.filters.remove(&filter, shard)
                     && asked
-                    && let Err(error) = self.interest.remove(now, &filter)
+                    && let Err(error) = self.routing.remove(now, &filter)
                 {
                     tracing::error!(%error, %filter, "a filter was counted wrongly");
                 }
@@ -138,24 +138,27 @@ impl Control {
                 let _ = self.streams.unpublish(owner, stream);
             }
             ControlEvent::OwnerGone(owner) => self.streams.remove_owner(owner),
-            ControlEvent::LinkUp(link) => {
-                self.interest.handle(now, InterestInput::LinkUp(link));
+            ControlEvent::LinkUp(link, peer) => {
+                self.routing.handle(now, RoutingInput::LinkUp(link, peer));
                 self.streams.handle(now, StreamInput::LinkUp(link));
             }
             ControlEvent::LinkDown(link) => {
-                self.interest.handle(now, InterestInput::LinkDown(link));
+                self.routing.handle(now, RoutingInput::LinkDown(link));
                 self.streams.handle(now, StreamInput::LinkDown(link));
             }
-            // Routes do not follow them yet.
-            ControlEvent::LinkSuspect(link) | ControlEvent::LinkRecovered(link) => {
-                tracing::debug!(%link, "a link is suspect, or is no more");
+            ControlEvent::LinkSuspect(link) => {
+                self.routing.handle(now, RoutingInput::LinkSuspect(link));
+            }
+            ControlEvent::LinkRecovered(link) => {
+                self.routing.handle(now, RoutingInput::LinkRecovered(link));
             }
             ControlEvent::LinkMeasured { link, measured } => {
-                tracing::trace!(%link, ?measured, "a link was measured");
+                let measured = RoutingInput::LinkMeasured(link, &measured);
+                self.routing.handle(now, measured);
             }
             ControlEvent::Message { link, message } => {
-                self.interest
-                    .handle(now, InterestInput::Message(link, &message));
+                self.routing
+                    .handle(now, RoutingInput::Message(link, &message));
                 self.streams
                     .handle(now, StreamInput::Message(link, &message));
             }
@@ -206,21 +209,25 @@ impl Control {
         let mut to_lane = Vec::new();
         let now = clock::now();
         loop {
-            while let Some(output) = self.interest.poll() {
+            let mut quiet = true;
+            while let Some(output) = self.routing.poll() {
+                quiet = false;
                 match output {
-                    InterestOutput::Send { link, message } => to_lane.push((link, message)),
-                    InterestOutput::Changed(change) => {
+                    RoutingOutput::Send { link, message } => to_lane.push((link, message)),
+                    RoutingOutput::Changed(change) => {
                         self.streams.handle(now, StreamInput::Interest(&change));
                     }
                 }
             }
-            self.streams.route(&mut self.interest, &self.filters);
-            let mut quiet = true;
+            self.streams.route(&self.routing, &self.filters);
             while let Some(output) = self.streams.poll() {
                 quiet = false;
                 match output {
                     StreamOutput::Send { link, message } => to_lane.push((link, message)),
-                    StreamOutput::Changed(change) => self.tell_shards(&change),
+                    StreamOutput::Changed(change) => {
+                        self.note_source(&change);
+                        self.tell_shards(&change);
+                    }
                 }
             }
             if quiet {
@@ -235,6 +242,20 @@ impl Control {
                 .store(Arc::new(self.streams.snapshot(self.parts.seed)));
             // Events may wait there for just this.
             self.parts.lane.1.wake();
+        }
+    }
+
+    /// A stream of one of our own clients makes this broker a source of its session.
+    fn note_source(&mut self, change: &StreamChange) {
+        let now = clock::now();
+        match change {
+            StreamChange::Added { stream, topic, .. } if stream.broker() == self.parts.id => {
+                self.routing.add_source(now, topic);
+            }
+            StreamChange::Removed { stream, topic, .. } if stream.broker() == self.parts.id => {
+                self.routing.remove_source(now, topic);
+            }
+            _ => {}
         }
     }
 

@@ -8,6 +8,7 @@
 
 mod assembly;
 mod broker;
+mod certificate;
 mod command;
 mod config;
 mod control;
@@ -20,6 +21,8 @@ mod shard;
 mod welcome;
 
 pub use broker::{Addresses, Broker, LinkInfo, Queue, StartError, StreamInfo};
+pub use config::Transport;
 pub use config::{BrokerConfig, LegReceive, LegSend, LegSpec, Network, Queuing, RtcpPort};
+pub use config::{QuicLinks, QuicNeighbour};
 pub use counters::Sample;
 pub use port::leg::{LegError, LegInfo};

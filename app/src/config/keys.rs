@@ -17,7 +17,7 @@ pub(super) enum Kind {
 }
 
 /// All keys with dots between; tables in arrays (`link`, `leg`) stand without an index.
-pub(super) const KEYS: [(&str, Kind); 30] = [
+pub(super) const KEYS: [(&str, Kind); 36] = [
     ("broker.name", Kind::Text),
     ("broker.data_dir", Kind::Text),
     ("broker.shards", Kind::Number),
@@ -27,9 +27,15 @@ pub(super) const KEYS: [(&str, Kind); 30] = [
     ("broker.keepalive_ms", Kind::Number),
     ("listen.udp", Kind::Texts),
     ("listen.tcp", Kind::Texts),
+    ("listen.tls", Kind::Texts),
+    ("listen.ws", Kind::Texts),
+    ("listen.wss", Kind::Texts),
     ("listen.http", Kind::Text),
     ("listen.socket_buffer", Kind::Number),
     ("listen.datagram_max", Kind::Number),
+    ("tls.certificate", Kind::Text),
+    ("tls.key", Kind::Text),
+    ("tls.ca", Kind::Text),
     ("links.accept", Kind::Texts),
     ("link.address", Kind::Tables),
     ("leg.name", Kind::File),

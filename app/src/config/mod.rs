@@ -29,6 +29,7 @@ pub(crate) const PORT: u16 = 4_600;
 pub(crate) struct Config {
     pub(crate) broker: Broker,
     pub(crate) listen: Listen,
+    pub(crate) tls: Tls,
     pub(crate) links: Links,
     pub(crate) api: Api,
     pub(crate) limits: Limits,
@@ -68,9 +69,24 @@ pub(crate) enum Queuing {
 pub(crate) struct Listen {
     pub(crate) udp: Vec<SocketAddr>,
     pub(crate) tcp: Vec<SocketAddr>,
+    pub(crate) tls: Vec<SocketAddr>,
+    pub(crate) ws: Vec<SocketAddr>,
+    pub(crate) wss: Vec<SocketAddr>,
     pub(crate) http: SocketAddr,
     pub(crate) socket_buffer: usize,
     pub(crate) datagram_max: u16,
+}
+
+/// What the broker shows, and whom it believes.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct Tls {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) certificate: Option<PathBuf>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) key: Option<PathBuf>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) ca: Option<PathBuf>,
 }
 
 /// Who may dial as a neighbour.
@@ -129,6 +145,18 @@ pub(crate) struct Limits {
     pub(crate) publisher_packets_per_s: u32,
 }
 
+impl Listen {
+    /// All addresses for streams, by the name of their key.
+    pub(crate) fn streams(&self) -> [(&'static str, &[SocketAddr]); 4] {
+        [
+            ("tcp", &self.tcp),
+            ("tls", &self.tls),
+            ("ws", &self.ws),
+            ("wss", &self.wss),
+        ]
+    }
+}
+
 /// `host:port`, `192.0.2.1:4600` or `[2001:db8::1]:4600`; names are resolved when dialled.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
@@ -183,6 +211,9 @@ impl Default for Listen {
         Self {
             udp: vec![v4, v6],
             tcp: vec![v4, v6],
+            tls: Vec::new(),
+            ws: Vec::new(),
+            wss: Vec::new(),
             http: local_v4(4_680),
             socket_buffer: 4 << 20,
             datagram_max: 1_472,

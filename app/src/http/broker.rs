@@ -1,7 +1,7 @@
 //! What the broker is and what runs through it.
 
 use axum::Json;
-use sangam_node::{LinkInfo, StreamInfo};
+use sangam_node::{LinkInfo, StreamInfo, Transport};
 use serde_json::{Value, json};
 
 use super::answer::Problem;
@@ -20,6 +20,9 @@ pub(super) async fn facts(state: Shared) -> Result<Json<Value>, Problem> {
             "uptime_s": uptime,
             "udp": broker.addresses().udp,
             "tcp": broker.addresses().tcp,
+            "tls": broker.addresses().of(Transport::Tls),
+            "ws": broker.addresses().of(Transport::Ws),
+            "wss": broker.addresses().of(Transport::Wss),
             "http": http,
             "links": broker.links().iter().map(link).collect::<Vec<_>>(),
             "streams": broker.streams().len(),

@@ -45,7 +45,7 @@ pub use clock::ClockOffset;
 pub use cookie::{Caller, CookieJar};
 pub use dialer::{DialInput, DialOutput, Dialer, DialerConfig};
 pub use fragment::{FragmentError, Fragments, fragment};
-pub use measure::{Measured, Sample};
+pub use measure::Sample;
 pub use pacer::Pacer;
 pub use rate::{AckFeed, Mode, RateController};
 pub use reassemble::{Reassembler, ReassemblyCounters};

@@ -2,13 +2,13 @@
 
 use core::time::Duration;
 
-use sangam_model::Time;
+use sangam_model::{Measured, Time};
 use sangam_wire::{Frame, Message, Refusal, Traffic};
 
 use crate::channel::{Acked, Sender};
 use crate::clock::{Clock, ClockOffset};
 use crate::liveness::{Liveness, Turn};
-use crate::measure::{Measured, Meter, Sample};
+use crate::measure::{Meter, Sample};
 use crate::receive::{Receiver, Taken};
 use crate::timing::Timing;
 

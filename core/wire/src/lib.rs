@@ -29,4 +29,8 @@ pub use frame::{
     Traffic, Welcome,
 };
 pub use header::{Flags, HEADER_LEN, Header, VERSION, is_event};
-pub use message::{FILTERS_MAX, INTEREST_ROOM, MESSAGE_LEN_MAX, Message, Refusal, messages};
+pub use message::{
+    ADDRESS_LEN_MAX, BROKERS_MAX, DIGEST_MAX, FILTERS_MAX, JOIN_ROOM, Join, LinkState, LinkView,
+    MESSAGE_LEN_MAX, Message, NEIGHBOURS_MAX, REGION_LEN_MAX, Refusal, Register, Route, Sources,
+    Version, messages,
+};

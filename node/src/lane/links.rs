@@ -8,14 +8,16 @@ use std::time::Duration;
 use sangam_broker::LinkId;
 use sangam_io::udp::Address;
 use sangam_link::{
-    Backoff, Dialer, DialerConfig, Input, Measured, Reassembler, Session, SessionConfig, Timing,
+    Backoff, Dialer, DialerConfig, Input, Reassembler, Session, SessionConfig, Timing,
 };
 use sangam_model::limits::LINKS_PER_BROKER;
-use sangam_model::{Bitrate, BrokerId, Incarnation, Time};
+use sangam_model::{Bitrate, BrokerId, Incarnation, Measured, Time};
 use sangam_wire::{Capabilities, Hello, Role};
 
 use super::outbox::Outboxes;
+use super::quic::Way;
 use crate::broker::{LinkInfo, Queue};
+use crate::config::QuicNeighbour;
 use crate::welcome::Greeting;
 
 /// How often the state of the links is shown to the rest of the program.
@@ -39,6 +41,12 @@ pub(super) struct Link {
     pub(super) reassembler: Reassembler,
     /// What control was told last, and when.
     pub(super) told: Option<(Measured, Time)>,
+    /// Its frames and events travel by QUIC, not as datagrams of the public port.
+    pub(super) quic: Option<Way>,
+    /// Dialled only while this link is not up.
+    pub(super) stands_in_for: Option<LinkId>,
+    /// When it went down, or was made.
+    pub(super) down_since: Time,
 }
 
 /// Our end of a link.
@@ -81,6 +89,7 @@ impl Link {
         let (sent, received) = session.and_then(Session::traffic).unwrap_or_default();
         LinkInfo {
             address: self.address,
+            transport: if self.quic.is_some() { "quic" } else { "udp" },
             peer: self.peer,
             up: self.up,
             suspect: self.up && session.is_some_and(Session::is_suspect),
@@ -127,9 +136,54 @@ impl LinkTable {
 
     /// Adds a neighbour to dial. False if no socket has its address family, or it is known.
     pub(crate) fn add_configured(&mut self, address: SocketAddr) -> bool {
-        let dialer = self.dialer();
+        let dialer = self.dialer(false);
         self.add(address, End::Dialing(Box::new(dialer)), true)
             .is_some()
+    }
+
+    /// Adds a neighbour to dial by QUIC, and by datagrams as long as that fails. False as above.
+    pub(crate) fn add_quic(&mut self, neighbour: &QuicNeighbour) -> bool {
+        let dialer = self.dialer(true);
+        let way = Way::new(neighbour.name.clone());
+        let end = End::Dialing(Box::new(dialer));
+        let Some(id) = self.add_by_quic(neighbour.address, end, way) else {
+            return false;
+        };
+        if let Some(link) = self.get_mut(id) {
+            link.configured = true;
+        }
+        let Some(fallback) = neighbour.fallback else {
+            return true;
+        };
+        let dialer = self.dialer(false);
+        let Some(other) = self.add(fallback, End::Dialing(Box::new(dialer)), true) else {
+            return false;
+        };
+        if let Some(link) = self.get_mut(other) {
+            link.stands_in_for = Some(id);
+        }
+        true
+    }
+
+    /// A link over a connection; its address is not one of the public port's.
+    pub(super) fn add_by_quic(
+        &mut self,
+        address: SocketAddr,
+        end: End,
+        way: Way,
+    ) -> Option<LinkId> {
+        if self.by_quic(address).is_some() {
+            return None;
+        }
+        self.place(address, end, Some(way))
+    }
+
+    /// The link by QUIC to this address.
+    pub(super) fn by_quic(&self, address: SocketAddr) -> Option<LinkId> {
+        let ids = (0..).map(LinkId).zip(&self.links);
+        let mut by_quic = ids.filter_map(|(id, link)| Some((id, link.as_ref()?)));
+        let found = by_quic.find(|(_, link)| link.quic.is_some() && link.address == address);
+        found.map(|(id, _)| id)
     }
 
     /// A link that was accepted. `None` if there are too many.
@@ -144,13 +198,21 @@ impl LinkTable {
     }
 
     fn add(&mut self, address: SocketAddr, end: End, configured: bool) -> Option<LinkId> {
-        let socket = self
-            .sockets
-            .iter()
-            .position(|v6| *v6 == address.is_ipv6())?;
         if self.addresses.contains_key(&address) {
             return None;
         }
+        let id = self.place(address, end, None)?;
+        self.get_mut(id)?.configured = configured;
+        self.addresses.insert(address, id);
+        Some(id)
+    }
+
+    fn place(&mut self, address: SocketAddr, end: End, quic: Option<Way>) -> Option<LinkId> {
+        let family = |v6: &bool| *v6 == address.is_ipv6();
+        let socket = match self.sockets.iter().position(family) {
+            None if quic.is_some() => 0,
+            found => found?,
+        };
         let free = self.links.iter().position(Option::is_none);
         let index = free.unwrap_or(self.links.len());
         if index >= LINKS_PER_BROKER {
@@ -164,44 +226,60 @@ impl LinkTable {
             end,
             peer: None,
             up: false,
-            configured,
+            configured: false,
             reassembler: Reassembler::default(),
             told: None,
+            quic,
+            stands_in_for: None,
+            down_since: sangam_io::clock::now(),
         };
         if index == self.links.len() {
             self.links.push(None);
         }
         self.links[index] = Some(link);
-        let id = LinkId(index as u16);
-        self.addresses.insert(address, id);
-        Some(id)
+        Some(LinkId(index as u16))
     }
 
     pub(super) fn remove(&mut self, id: LinkId) {
-        if let Some(link) = self.links[usize::from(id.0)].take() {
+        if let Some(link) = self.links[usize::from(id.0)].take()
+            && link.quic.is_none()
+        {
             self.addresses.remove(&link.address);
         }
     }
 
-    pub(super) fn dialer(&mut self) -> Dialer {
+    pub(super) fn dialer(&mut self, reliable: bool) -> Dialer {
         self.seed = self.seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
         Dialer::new(DialerConfig {
             role: Role::Broker(self.greeting.broker, self.greeting.incarnation),
             capabilities: Capabilities::OURS,
             datagram_max: self.greeting.datagram_max,
             clock_domain: sangam_io::clock::clock_domain(),
-            reliable: false,
+            reliable,
             seed: self.seed,
             backoff: Backoff::BROKER,
         })
     }
 
     pub(super) fn accepted(&self, address: SocketAddr, hello: &Hello, now: Time) -> End {
+        self.session(
+            (self.greeting.datagram_for(hello, address), false),
+            hello,
+            now,
+        )
+    }
+
+    /// Our end of a link over a connection.
+    pub(super) fn accepted_by_quic(&self, hello: &Hello, now: Time) -> End {
+        self.session((self.greeting.datagram_max, true), hello, now)
+    }
+
+    fn session(&self, (datagram_max, reliable): (u16, bool), hello: &Hello, now: Time) -> End {
         let config = SessionConfig {
             number: self.greeting.next_session(),
             timing: Timing::BROKER,
-            datagram_max: self.greeting.datagram_for(hello, address),
-            reliable: false,
+            datagram_max,
+            reliable,
         };
         let session = Box::new(Session::new(config, now));
         End::Accepted {
@@ -271,7 +349,7 @@ impl LinkTable {
 
     /// Socket, address and datagram size of a link that is up.
     pub(super) fn route_to(&self, id: LinkId) -> Option<(usize, Address, usize)> {
-        let link = self.get(id).filter(|link| link.up)?;
+        let link = self.get(id).filter(|link| link.up && link.quic.is_none())?;
         Some((link.socket, link.wire, link.datagram_max))
     }
 

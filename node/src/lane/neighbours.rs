@@ -30,13 +30,20 @@ enum Wish {
     Up(Box<Welcome>),
     Down(Refusal),
     Refused(Refusal),
+    Connect,
     Nothing,
 }
 
 impl Lane {
     pub(super) fn start_links(&mut self) {
         for id in self.links.ids() {
-            self.redial(id);
+            if self
+                .links
+                .get(id)
+                .is_some_and(|link| link.stands_in_for.is_none())
+            {
+                self.redial(id);
+            }
         }
         self.links.show(self.now, true, &self.outboxes);
     }
@@ -54,6 +61,7 @@ impl Lane {
             }
             self.drain_link(id);
         }
+        self.flush_quic();
     }
 
     /// Polls the links that are due.
@@ -64,6 +72,7 @@ impl Lane {
                 self.drain_link(id);
             }
         }
+        self.run_quic();
         self.links.show(self.now, false, &self.outboxes);
     }
 
@@ -183,8 +192,12 @@ impl Lane {
                         return;
                     };
                     let (socket, to) = (link.socket, link.wire);
-                    self.send_bytes(socket, &bytes, to);
+                    match link.quic {
+                        Some(_) => self.send_frame(id, &bytes),
+                        None => self.send_bytes(socket, &bytes, to),
+                    }
                 }
+                Wish::Connect => self.connect(id),
                 Wish::Message(message) => {
                     self.control
                         .send(ControlEvent::Message { link: id, message });
@@ -202,6 +215,12 @@ impl Lane {
                 Wish::Sample(sample) => self.sampled(id, sample),
                 Wish::Up(welcome) => {
                     let peer = (welcome.broker, welcome.incarnation);
+                    if !self.is_proved(id, peer.0) {
+                        tracing::warn!(broker = %peer.0, "a neighbour's certificate is not its own");
+                        self.drop_link(id, Refusal::Identity);
+                        return;
+                    }
+                    self.end_stand_in(id);
                     if welcome.broker == self.id || self.links.with_peer(peer.0, Some(id)).is_some()
                     {
                         let own = welcome.broker == self.id;
@@ -214,9 +233,11 @@ impl Lane {
                 Wish::Refused(reason) => {
                     let address = self.links.get(id).map(|link| link.address);
                     tracing::warn!(?address, %reason, "a neighbour refuses the link");
+                    self.hang_up(id);
                 }
                 Wish::Down(reason) => {
                     self.link_down(id, reason);
+                    self.hang_up(id);
                     if self.after_down(id) {
                         return;
                     }
@@ -243,8 +264,8 @@ impl Lane {
                 Some(DialOutput::Sample(sample)) => Wish::Sample(sample),
                 Some(DialOutput::Down(reason)) => Wish::Down(reason),
                 Some(DialOutput::Refused { reason, .. }) => Wish::Refused(reason),
-                // Only byte streams are connected.
-                Some(DialOutput::Connect) | None => Wish::Nothing,
+                Some(DialOutput::Connect) => Wish::Connect,
+                None => Wish::Nothing,
             },
             End::Accepted { session, .. } => match session.poll(now) {
                 Some(Output::Transmit(bytes)) => Wish::Transmit(bytes),
@@ -271,22 +292,25 @@ impl Lane {
         }
     }
 
-    fn link_up(&mut self, id: LinkId, peer: (BrokerId, Incarnation), datagram_max: u16) {
+    pub(super) fn link_up(&mut self, id: LinkId, peer: (BrokerId, Incarnation), datagram_max: u16) {
         let Some(link) = self.links.get_mut(id) else {
             return;
         };
         link.up = true;
         link.told = None;
         let rtt = link.session().and_then(Session::rtt);
-        self.outboxes.open(id, self.now, rtt.unwrap_or(RTT_UNKNOWN));
+        // A QUIC connection has a window and a queue of its own.
+        let paced = link.quic.is_none();
+        self.outboxes
+            .open(id, self.now, paced.then(|| rtt.unwrap_or(RTT_UNKNOWN)));
         link.peer = Some(peer);
         link.datagram_max = datagram_max.into();
         tracing::info!(broker = %peer.0, address = %link.address, "link up");
-        self.control.send(ControlEvent::LinkUp(id));
+        self.control.send(ControlEvent::LinkUp(id, peer.0));
         self.links.show(self.now, true, &self.outboxes);
     }
 
-    fn link_down(&mut self, id: LinkId, reason: Refusal) {
+    pub(super) fn link_down(&mut self, id: LinkId, reason: Refusal) {
         let Some(link) = self.links.get_mut(id) else {
             return;
         };
@@ -294,6 +318,7 @@ impl Lane {
             return;
         }
         link.reassembler = sangam_link::Reassembler::default();
+        link.down_since = self.now;
         tracing::warn!(address = %link.address, %reason, "link down");
         self.control.send(ControlEvent::LinkDown(id));
         self.links.show(self.now, true, &self.outboxes);
@@ -308,7 +333,8 @@ impl Lane {
         match (&link.end, link.configured) {
             (End::Dialing(_), _) => false,
             (End::Accepted { .. }, true) => {
-                let dialer = self.links.dialer();
+                let reliable = self.links.get(id).is_some_and(|link| link.quic.is_some());
+                let dialer = self.links.dialer(reliable);
                 if let Some(link) = self.links.get_mut(id) {
                     link.end = End::Dialing(Box::new(dialer));
                 }
@@ -323,7 +349,7 @@ impl Lane {
     }
 
     /// Ends a link from our side.
-    fn drop_link(&mut self, id: LinkId, reason: Refusal) {
+    pub(super) fn drop_link(&mut self, id: LinkId, reason: Refusal) {
         self.link_down(id, reason);
         let Some(link) = self.links.get_mut(id) else {
             return;
@@ -335,7 +361,7 @@ impl Lane {
         self.drain_link(id);
     }
 
-    fn redial(&mut self, id: LinkId) {
+    pub(super) fn redial(&mut self, id: LinkId) {
         if let Some(link) = self.links.get_mut(id)
             && let End::Dialing(dialer) = &mut link.end
         {
@@ -431,6 +457,6 @@ impl Lane {
 }
 
 /// Lives of a broker are counted modulo 256.
-fn is_later_life(a: Incarnation, b: Incarnation) -> bool {
+pub(super) fn is_later_life(a: Incarnation, b: Incarnation) -> bool {
     a != b && a.0.wrapping_sub(b.0) < 1 << 7
 }

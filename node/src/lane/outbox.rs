@@ -58,12 +58,14 @@ impl Outboxes {
         self.waiting == 0
     }
 
-    /// The link is up, with this round trip: what waits leaves at its pace from now on.
-    pub(super) fn open(&mut self, link: LinkId, now: Time, rtt: Duration) {
+    /// The link is up, with this round trip if it has to be paced.
+    pub(super) fn open(&mut self, link: LinkId, now: Time, rtt: Option<Duration>) {
         let outbox = self.outbox(link);
-        let control = RateController::new(now, rtt);
-        outbox.pacer = Pacer::new(now, control.rate());
-        outbox.control = Some(Box::new(control));
+        outbox.control = rtt.map(|rtt| Box::new(RateController::new(now, rtt)));
+        outbox.pacer = match &outbox.control {
+            Some(control) => Pacer::new(now, control.rate()),
+            None => Pacer::default(),
+        };
         outbox.dropped = 0;
     }
 
@@ -170,6 +172,13 @@ impl Outbox {
         admit
     }
 
+    /// Takes out all that waits, in order.
+    fn take(&mut self) -> impl Iterator<Item = Packet> + use<'_> {
+        self.bytes = [0; 3];
+        let queues = self.queues.iter_mut();
+        queues.flat_map(|queue| queue.drain(..).map(|(packet, _)| packet))
+    }
+
     /// Drops all video that waits; how much that was.
     fn purge(&mut self) -> usize {
         let queue = &mut self.queues[Kind::Video as usize];
@@ -218,7 +227,7 @@ impl Lane {
     /// Sends what waits for every link and is due; the rest stays for the next round.
     pub(super) fn send_to_neighbours(&mut self) {
         if self.outboxes.is_empty() {
-            return;
+            return self.flush_quic();
         }
         for index in 0..self.outboxes.links.len() {
             let mut outbox = std::mem::take(&mut self.outboxes.links[index]);
@@ -233,15 +242,16 @@ impl Lane {
             }
             self.outboxes.links[index] = outbox;
         }
+        self.flush_quic();
     }
 
     fn send_outbox(&mut self, link: LinkId, outbox: &mut Outbox) {
+        if self.links.get(link).is_some_and(|link| link.quic.is_some()) {
+            return self.send_by_quic(link, outbox.take());
+        }
         let Some((socket, address, datagram_max)) = self.links.route_to(link) else {
-            self.counters
-                .dropped_many(DropReason::LinkDown, outbox.len() as u64);
-            outbox.queues.iter_mut().for_each(VecDeque::clear);
-            outbox.bytes = [0; 3];
-            return;
+            let lost = outbox.take().count() as u64;
+            return self.counters.dropped_many(DropReason::LinkDown, lost);
         };
         for kind in KINDS {
             let due = outbox.due(kind, self.now);

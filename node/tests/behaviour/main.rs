@@ -9,8 +9,11 @@ mod lifecycle;
 mod limits;
 mod links;
 mod networks;
+mod quic;
+mod quic_links;
 mod slow;
 mod stage;
+mod streams;
 mod urgency;
 
 #[path = "../support/mod.rs"]

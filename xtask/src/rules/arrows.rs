@@ -37,7 +37,7 @@ const ARROWS: [(&str, &[&str]); 17] = [
         ],
     ),
     ("lab/sim", &["core/*"]),
-    ("lab/bench", &["client", "io", "core/*"]),
+    ("lab/bench", &["lab/emulator", "client", "io", "core/*"]),
     ("lab/emulator", &["client", "io", "core/*"]),
     ("xtask", &[]),
 ];
