@@ -14,7 +14,7 @@ use sangam_wire::{Frame, Header, Hello, Refusal, Refuse, Welcome};
 
 use super::Lane;
 use super::ingest::{Source, may_send};
-use super::links::End;
+use super::links::{End, Link};
 use crate::command::ControlEvent;
 
 /// Before the first answer to a ping an acceptor knows no round trip.
@@ -69,6 +69,10 @@ impl Lane {
         for id in self.links.ids() {
             let due = self.links.get(id).and_then(|link| link.deadline());
             if due.is_some_and(|at| at <= self.now) {
+                let session = self.links.get(id).and_then(Link::session);
+                if let Some(since) = session.and_then(Session::awaits_since) {
+                    self.outboxes.overdue(id, self.now, self.now - since);
+                }
                 self.drain_link(id);
             }
         }

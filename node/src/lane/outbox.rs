@@ -82,6 +82,15 @@ impl Outboxes {
         }
     }
 
+    /// A ping of a link has been without its answer for `age`.
+    pub(super) fn overdue(&mut self, link: LinkId, now: Time, age: Duration) {
+        let outbox = self.outbox(link);
+        if let Some(control) = &mut outbox.control {
+            control.overdue(now, age);
+            outbox.pacer.set_rate(now, control.rate());
+        }
+    }
+
     /// Queues a packet. Beyond the bounds it is counted and dropped: video by whole frames and
     /// higher layers first, and long before audio, which does not wait for it.
     ///

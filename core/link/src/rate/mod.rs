@@ -55,6 +55,8 @@ const HEADROOM: f64 = 1.1;
 const STALE: Duration = Duration::from_secs(8);
 /// So often a competing flow looks whether it is alone.
 const PEACE_EVERY: Duration = Duration::from_secs(3);
+/// An answer may be so much later than expected before that means anything.
+const OVERDUE: Duration = Duration::from_millis(30);
 /// A queue that stays short for so long is filled by nobody.
 const EMPTY_FOR: Duration = Duration::from_millis(500);
 /// So often in a row it has to be: one look may meet the other's step back.
@@ -160,6 +162,16 @@ impl RateController {
         let left = 1.0 - self.drain.map_or(0.0, |drain| drain.part);
         self.rate = left * self.window / self.span(queue).as_secs_f64();
         self.rate = self.rate.clamp(RATE_MIN, RATE_MAX);
+    }
+
+    /// A ping has been without its answer for `age`: the queue is at least that long, and a window
+    /// that nothing acknowledges carries less and less.
+    pub fn overdue(&mut self, now: Time, age: Duration) {
+        let queue = age.saturating_sub(self.base());
+        if queue > self.queue(now) + 2 * self.target() + OVERDUE {
+            let bound = self.window / self.span(queue).as_secs_f64();
+            self.rate = self.rate.min(bound.max(RATE_MIN));
+        }
     }
 
     /// What may be sent, frames and events alike.
