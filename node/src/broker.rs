@@ -167,7 +167,8 @@ pub struct LinkInfo {
     pub received: Traffic,
     /// What waits to be sent.
     pub queue: Queue,
-    /// What may be sent, by congestion control; `None` before the link came up.
+    /// What may be sent, by congestion control; `None` before the first measurement
+    /// and where the transport has a window of its own.
     pub rate: Option<Bitrate>,
 }
 

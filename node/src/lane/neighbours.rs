@@ -15,10 +15,8 @@ use sangam_wire::{Frame, Header, Hello, Refusal, Refuse, Welcome};
 use super::Lane;
 use super::ingest::{Source, may_send};
 use super::links::{End, Link};
+use super::outbox::Pace;
 use crate::command::ControlEvent;
-
-/// Before the first answer to a ping an acceptor knows no round trip.
-const RTT_UNKNOWN: Duration = Duration::from_millis(20);
 
 /// What a link asked for, whichever end it is.
 enum Wish {
@@ -302,11 +300,14 @@ impl Lane {
         };
         link.up = true;
         link.told = None;
-        let rtt = link.session().and_then(Session::rtt);
-        // A QUIC connection has a window and a queue of its own.
-        let paced = link.quic.is_none();
-        self.outboxes
-            .open(id, self.now, paced.then(|| rtt.unwrap_or(RTT_UNKNOWN)));
+        // A QUIC connection has a window and a queue of its own. Within a machine there is no
+        // path to spare.
+        let pace = match &link.quic {
+            Some(_) => Pace::Free,
+            None if link.address.ip().is_loopback() => Pace::Begins(Some(Duration::ZERO)),
+            None => Pace::Begins(link.session().and_then(Session::rtt)),
+        };
+        self.outboxes.open(id, pace);
         link.peer = Some(peer);
         link.datagram_max = datagram_max.into();
         tracing::info!(broker = %peer.0, address = %link.address, "link up");

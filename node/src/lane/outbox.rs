@@ -49,8 +49,19 @@ struct Outbox {
     refused: Vec<DropReason>,
     dropped: u64,
     pacer: Pacer,
-    /// While the link is up.
-    control: Option<Box<RateController>>,
+    pace: Pace,
+}
+
+/// How the rate of a link is found.
+#[derive(Debug, Default)]
+pub(super) enum Pace {
+    /// Not at all: the transport has a window of its own, or the link is down.
+    #[default]
+    Free,
+    /// From the first measurement on; before it hardly anything flows. With the round trip, if
+    /// it is known.
+    Begins(Option<Duration>),
+    Controlled(Box<RateController>),
 }
 
 impl Outboxes {
@@ -58,36 +69,46 @@ impl Outboxes {
         self.waiting == 0
     }
 
-    /// The link is up, with this round trip if it has to be paced.
-    pub(super) fn open(&mut self, link: LinkId, now: Time, rtt: Option<Duration>) {
+    /// The link is up.
+    pub(super) fn open(&mut self, link: LinkId, pace: Pace) {
         let outbox = self.outbox(link);
-        outbox.control = rtt.map(|rtt| Box::new(RateController::new(now, rtt)));
-        outbox.pacer = match &outbox.control {
-            Some(control) => Pacer::new(now, control.rate()),
-            None => Pacer::default(),
-        };
+        outbox.pace = pace;
+        outbox.pacer = Pacer::default();
         outbox.dropped = 0;
     }
 
     /// Takes what was measured of a link.
     pub(super) fn sampled(&mut self, link: LinkId, now: Time, sample: Sample) {
         let outbox = self.outbox(link);
-        let Some(control) = &mut outbox.control else {
+        if let Pace::Begins(rtt) = outbox.pace {
+            let control = RateController::new(now, rtt.unwrap_or(sample.rtt));
+            outbox.pace = Pace::Controlled(Box::new(control));
+        }
+        let Pace::Controlled(control) = &mut outbox.pace else {
             return;
         };
         control.handle(now, sample);
-        outbox.pacer.set_rate(now, control.rate());
-        if outbox.wait(Kind::Video) > STALE {
-            self.waiting -= self.links[usize::from(link.0)].purge();
-        }
+        let rate = control.rate();
+        self.set_rate(link, now, rate);
     }
 
     /// A ping of a link has been without its answer for `age`.
     pub(super) fn overdue(&mut self, link: LinkId, now: Time, age: Duration) {
         let outbox = self.outbox(link);
-        if let Some(control) = &mut outbox.control {
+        if let Pace::Controlled(control) = &mut outbox.pace {
             control.overdue(now, age);
-            outbox.pacer.set_rate(now, control.rate());
+            let rate = control.rate();
+            self.set_rate(link, now, rate);
+        }
+    }
+
+    /// From now on at this rate: video for which that is too slow goes.
+    fn set_rate(&mut self, link: LinkId, now: Time, rate: Bitrate) {
+        let outbox = self.outbox(link);
+        outbox.pacer.set_rate(now, rate);
+        if outbox.wait(Kind::Video) > STALE {
+            let purged = outbox.purge();
+            self.waiting -= purged;
         }
     }
 
@@ -118,7 +139,10 @@ impl Outboxes {
             time: outbox.wait(Kind::Video),
             dropped: outbox.dropped,
         };
-        let rate = outbox.control.as_ref().map(|control| control.rate());
+        let rate = match &outbox.pace {
+            Pace::Controlled(control) => Some(control.rate()),
+            Pace::Free | Pace::Begins(_) => None,
+        };
         (queue, rate)
     }
 
@@ -308,3 +332,7 @@ impl Lane {
         count - report.would_block as usize
     }
 }
+
+#[cfg(test)]
+#[path = "outbox_tests.rs"]
+mod tests;

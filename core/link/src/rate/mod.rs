@@ -206,10 +206,12 @@ impl RateController {
             .note(now, sample.packets, sample.lost, self.base());
         // HyStart (RFC 9406 section 4.2).
         let bound = (self.base() / 8).clamp(Duration::from_millis(4), Duration::from_millis(16));
+        if self.is_limited() {
+            // Whatever queue there is, it is not ours.
+            return;
+        }
         if queue < bound && loss.is_none() {
-            if !self.is_limited() {
-                self.window += (sample.delivered as f64).min(self.window);
-            }
+            self.window += (sample.delivered as f64).min(self.window);
             return;
         }
         self.mode = Mode::Delay;
@@ -223,7 +225,9 @@ impl RateController {
             .loss
             .note(now, sample.packets, sample.lost, self.base())
         {
-            self.window *= (1.0 - excess).max(0.5);
+            if !self.is_limited() {
+                self.window *= (1.0 - excess).max(0.5);
+            }
             self.hold_until = now + self.base() + STEP_MIN;
         }
         if let Some(drain) = &mut self.drain {
@@ -234,8 +238,9 @@ impl RateController {
         }
         if self.is_limited() {
             self.above = None;
+            self.below = None;
             self.look_at = now + STALE;
-            return self.step(now, sample, queue);
+            return;
         }
         if self.overflow.persists() {
             return self.start_competing(now, self.window);
@@ -276,7 +281,7 @@ impl RateController {
         let span = self.span(queue).as_secs_f64();
         let time = sample.sent_over.as_secs_f64() / span.max(STEP_MIN.as_secs_f64());
         let away = (target.as_secs_f64() - queue.as_secs_f64()) / span;
-        if queue > 2 * target && !self.is_limited() && now >= self.hold_until {
+        if queue > 2 * target && now >= self.hold_until {
             self.hold_until = now + self.base() + STEP_MIN;
             return self.fall_to_delivered();
         }
@@ -287,7 +292,7 @@ impl RateController {
             now
         };
         let grows = away > 0.0;
-        if grows && (self.is_limited() || now < self.hold_until) {
+        if grows && now < self.hold_until {
             return;
         }
         // A path that stays empty for some round trips has room for more than small steps.
