@@ -13,7 +13,9 @@ const NOBODYS: f64 = 0.15;
 /// A delay that varies by more than this is a queue.
 const FLAT: Duration = Duration::from_millis(2);
 /// The least and the largest part of the window that steps back.
-const PART: (f64, f64) = (0.15, 0.5);
+const PART: (f64, f64) = (0.1, 0.5);
+/// How far the queue is to fall, if it is long enough for that.
+const FALL: Duration = Duration::from_millis(20);
 
 /// Sends less for a few round trips. In a queue that serves first come first, all waits together:
 /// with a part of the window gone, the queue shrinks by that part of a round trip if nobody else
@@ -49,8 +51,9 @@ impl Drain {
     /// Begins at a round trip of `rtt` with so much `queue` in it; `grain` is half the time that a
     /// packet takes.
     pub(super) fn new(now: Time, (rtt, queue): (Duration, Duration), grain: Duration) -> Self {
-        let share = queue.as_secs_f64() / rtt.as_secs_f64().max(1e-4);
-        let part = (0.8 * share).clamp(PART.0, PART.1);
+        let fall = (queue / 5).max(FALL).min(queue * 4 / 5);
+        let part = fall.as_secs_f64() / rtt.as_secs_f64().max(1e-4);
+        let part = part.clamp(PART.0, PART.1);
         Self::of(part, now, (rtt, queue), grain)
     }
 

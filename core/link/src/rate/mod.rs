@@ -59,6 +59,8 @@ const PEACE_EVERY: Duration = Duration::from_secs(3);
 const OVERDUE: Duration = Duration::from_millis(30);
 /// A queue that stays short for so long is filled by nobody.
 const EMPTY_FOR: Duration = Duration::from_millis(500);
+/// And not more often than this, as a look takes two to three round trips.
+const PEACE_ROUNDS: u32 = 12;
 /// So often in a row it has to be: one look may meet the other's step back.
 const ALONE: u8 = 3;
 
@@ -152,7 +154,7 @@ impl RateController {
         self.recent.note(sample);
         let queue = self.queue(now);
         self.overflow.note(now, &sample, self.queueing.latest());
-        let delivered = self.recent.delivered(self.base().max(STEP_MIN));
+        let delivered = self.recent.delivered(self.lately());
         self.peak.note(now, -(delivered as i64));
         match self.mode {
             Mode::SlowStart => self.slow_start(now, &sample, queue),
@@ -301,7 +303,7 @@ impl RateController {
         let change = (gain * away).clamp(-0.5, BOOST_MAX);
         let window = self.window * (1.0 + change * time.min(1.0));
         // What was delivered tells of the window a round trip ago, the queue even later.
-        let proven = HEADROOM * self.recent.delivered(self.base().max(STEP_MIN)) * span;
+        let proven = HEADROOM * self.recent.delivered(self.lately()) * span;
         self.window = if grows {
             window.min(proven).max(self.window)
         } else {
@@ -368,7 +370,7 @@ impl RateController {
             return self.stop_competing(now);
         }
         if now >= self.look_at {
-            self.look_at = now + PEACE_EVERY;
+            self.look_at = now + PEACE_EVERY.max(PEACE_ROUNDS * rtt);
             self.drain = Some(Drain::new(now, (rtt, queue), self.grain()));
         }
     }
@@ -385,13 +387,19 @@ impl RateController {
     /// The window that just carries what is delivered, with the wanted queue.
     fn fall_to_delivered(&mut self) {
         let span = self.base().max(ROUND_MIN) + self.target();
-        let delivered = self.recent.delivered(self.base().max(STEP_MIN));
+        let delivered = self.recent.delivered(self.lately());
         self.window_for(delivered, span);
     }
 
     fn window_for(&mut self, delivered: f64, span: Duration) {
         let carried = delivered * span.as_secs_f64();
         self.window = self.window.min(carried.max(4.0 * SEGMENT));
+    }
+
+    /// Long enough to count packets in: a round trip, and eight packets.
+    fn lately(&self) -> Duration {
+        let packets = Duration::from_secs_f64(8.0 * SEGMENT / self.rate);
+        self.base().max(STEP_MIN).max(packets)
     }
 
     /// The most that was delivered of late, in bytes each second.
@@ -406,7 +414,7 @@ impl RateController {
 
     /// Whether less is sent than might be.
     fn is_limited(&self) -> bool {
-        self.recent.sent(self.base()) < 0.75 * self.rate
+        self.recent.sent(self.lately()) < 0.75 * self.rate
     }
 
     /// The standing queue that a flow of this rate wants: 20 ms at 1 Mb/s, 7 at 50, and
