@@ -24,6 +24,7 @@ pub(crate) fn broker(config: &Config, identity: &Identity) -> Result<BrokerConfi
         .iter()
         .map(|one| resolve(&one.address))
         .collect();
+    let join: Result<_, _> = config.links.join.iter().map(resolve).collect();
     let legs: Result<_, _> = config.legs.iter().map(leg).collect();
     let wrong = |message: String| Failure::new(Exit::Configuration, message);
     let (shown, authorities) = certificate(&config.tls)?;
@@ -38,8 +39,11 @@ pub(crate) fn broker(config: &Config, identity: &Identity) -> Result<BrokerConfi
         identity: shown.map(Arc::new),
         authorities,
         links: links?,
+        join: join?,
+        region: config.broker.region.clone(),
+        public_address: config.listen.public,
         quic: fallback.quic.clone(),
-        quic_links: Vec::new(),
+        quic_links: fallback.quic_links.clone(),
         accept_links: config
             .links
             .accept

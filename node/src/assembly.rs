@@ -24,6 +24,7 @@ use crate::config::{BrokerConfig, Queuing, Transport};
 use crate::control::{self, Control};
 use crate::counters::Counters;
 use crate::lane::{self, Lane, LinkTable, QuicEnds, ShardDoor};
+use crate::organise;
 use crate::port::door::DoorPort;
 use crate::port::leg::LegPort;
 use crate::port::native::NativePort;
@@ -127,6 +128,8 @@ pub(crate) fn start(config: BrokerConfig) -> Result<Broker, StartError> {
             .iter()
             .map(|end| (end.commands.clone(), end.waker.clone()))
             .collect(),
+        description: organise::description(&site.config, &udp),
+        organiser: organise::organiser(&site.config),
     });
     let counters = counters(&middle, &ends);
     let (doors, handles, mut running) = part(ends);
@@ -505,6 +508,10 @@ fn link_table(site: &Site, udp: &[SocketAddr], shown: Arc<Mutex<Vec<LinkInfo>>>)
         if !links.add_configured(*address) {
             tracing::warn!(%address, "a link is configured twice, or for another address family");
         }
+    }
+    for address in &site.config.join {
+        // A seed that is configured as a link, too, stays.
+        links.add_organised(*address);
     }
     for neighbour in &site.config.quic_links.dial {
         if !links.add_quic(neighbour) {

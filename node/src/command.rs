@@ -13,6 +13,7 @@ use sangam_wire::Message;
 use sangam_io::pool::Packet;
 
 use crate::broker::StreamInfo;
+use crate::network::NetworkMap;
 use crate::shard::Subscriber;
 
 /// An event on its way to a shard.
@@ -43,7 +44,14 @@ pub(crate) enum ShardCommand {
 /// To the lane, from control.
 #[derive(Debug)]
 pub(crate) enum LaneCommand {
-    Send { link: LinkId, message: Message },
+    Send {
+        link: LinkId,
+        message: Message,
+    },
+    /// Link with the broker at this address, and keep trying.
+    Dial(SocketAddr),
+    /// No more, if the link was made by [`LaneCommand::Dial`].
+    HangUp(SocketAddr),
     Stop,
 }
 
@@ -65,7 +73,11 @@ pub(crate) enum ControlEvent {
     },
     /// A client left; its streams end.
     OwnerGone(Owner),
-    LinkUp(LinkId, BrokerId),
+    LinkUp {
+        link: LinkId,
+        peer: BrokerId,
+        address: SocketAddr,
+    },
     LinkDown(LinkId),
     /// A neighbour was not heard for 150 ms; its link may die, or recover.
     LinkSuspect(LinkId),
@@ -81,6 +93,11 @@ pub(crate) enum ControlEvent {
         message: Message,
     },
     Streams(SyncSender<Vec<StreamInfo>>),
+    Map(SyncSender<NetworkMap>),
+    /// The broker is so busy, in percent.
+    Load(u8),
+    /// The broker is about to leave.
+    Drain,
     Stop,
 }
 

@@ -173,6 +173,13 @@ pub struct BrokerConfig {
     pub links: Vec<SocketAddr>,
     /// Links by QUIC.
     pub quic_links: QuicLinks,
+    /// Brokers by which to join a network: links are then made, and given up, as the map asks for
+    /// it. With none the broker keeps to `links`, and takes what others make.
+    pub join: Vec<SocketAddr>,
+    /// Where the broker stands, as its operator calls the place; at most 32 bytes.
+    pub region: String,
+    /// Where other brokers may dial this one, if not where it listens.
+    pub public_address: Option<SocketAddr>,
     /// Networks from which neighbour brokers may dial.
     pub accept_links: Vec<Network>,
     /// Legs that exist from the start.
@@ -215,6 +222,9 @@ impl Default for BrokerConfig {
             identity: None,
             authorities: None,
             links: Vec::new(),
+            join: Vec::new(),
+            region: String::new(),
+            public_address: None,
             quic_links: QuicLinks::default(),
             accept_links: vec![Network {
                 address: loopback.ip(),

@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use sangam_broker::{
-    Change, FilterIndex, LinkId, Owner, Publication, Routing, RoutingInput, RoutingOutput,
-    Snapshot, StreamChange, StreamError, StreamInput, StreamOutput, StreamTable,
+    Change, Description, FilterIndex, LinkId, Owner, Publication, Routing, RoutingInput,
+    RoutingOutput, Snapshot, StreamChange, StreamError, StreamInput, StreamOutput, StreamTable,
 };
 use sangam_io::clock;
 use sangam_io::wake::{Sleeper, Waker};
@@ -21,6 +21,8 @@ use sangam_wire::{Message, Refusal};
 
 use crate::broker::StreamInfo;
 use crate::command::{ControlEvent, LaneCommand, ShardCommand, Wish};
+use crate::network::NetworkMap;
+use crate::organise::Organiser;
 
 /// Events handled before their consequences are published.
 const BATCH: usize = 1_024;
@@ -38,6 +40,10 @@ pub(crate) struct Parts {
     pub(crate) snapshot: Arc<ArcSwap<Snapshot>>,
     pub(crate) lane: (SyncSender<LaneCommand>, Waker),
     pub(crate) shards: Vec<(SyncSender<ShardCommand>, Waker)>,
+    /// What the broker says of itself.
+    pub(crate) description: Description,
+    /// Makes links by itself, if the broker has joined a network.
+    pub(crate) organiser: Option<Organiser>,
 }
 
 /// The control thread.
@@ -54,8 +60,10 @@ pub(crate) struct Control {
 
 impl Control {
     pub(crate) fn new(parts: Parts) -> Self {
+        let mut routing = Routing::new(parts.id, parts.incarnation);
+        routing.describe(clock::now(), parts.description.clone());
         Self {
-            routing: Routing::new(parts.id, parts.incarnation),
+            routing,
             streams: StreamTable::new(parts.id, parts.incarnation),
             filters: FilterIndex::new(FILTERS_PER_BROKER * 64),
             unasked: HashSet::new(),
@@ -78,6 +86,7 @@ impl Control {
             self.routing.handle(now, RoutingInput::Tick);
             self.streams.handle(now, StreamInput::Tick);
             self.settle();
+            self.organise();
             // Only now does the lane know the streams, so only now may their owners send.
             for (owner, message) in published {
                 self.answer(owner, message);
@@ -95,6 +104,9 @@ impl Control {
         let deadlines = [self.routing.deadline(), self.streams.deadline()];
         if let Some(at) = deadlines.into_iter().flatten().min() {
             timeout = timeout.min(at - clock::now());
+        }
+        if let Some(organiser) = &self.parts.organiser {
+            timeout = timeout.min(organiser.deadline() - clock::now());
         }
         if let Ok(event) = self.parts.events.try_recv() {
             let mut published = Vec::new();
@@ -114,35 +126,29 @@ impl Control {
     fn handle(&mut self, event: ControlEvent, published: &mut Vec<(Owner, Message)>) {
         let now = clock::now();
         match event {
-            ControlEvent::FilterAdded { shard, filter } => {
-                self.filters.insert(&filter, shard);
-                if let Err(error) = self.routing.add(now, &filter) {
-                    tracing::warn!(%error, %filter, "neighbours are not asked for a filter");
-                    self.unasked.insert((shard, filter.clone()));
-                }
-                self.touch(filter);
-            }
-            ControlEvent::FilterRemoved { shard, filter } => {
-                let asked = !self.unasked.remove(&(shard, filter.clone()));
-                if self.filters.remove(&filter, shard)
-                    && asked
-                    && let Err(error) = self.routing.remove(now, &filter)
-                {
-                    tracing::error!(%error, %filter, "a filter was counted wrongly");
-                }
-                self.touch(filter);
-            }
+            ControlEvent::FilterAdded { shard, filter } => self.filter_added(shard, filter),
+            ControlEvent::FilterRemoved { shard, filter } => self.filter_removed(shard, filter),
             ControlEvent::Publish(wish) => published.push(self.publish(*wish)),
             ControlEvent::Unpublish { owner, stream } => {
                 // Gone already: an unpublish and the owner's leaving may cross.
                 let _ = self.streams.unpublish(owner, stream);
             }
             ControlEvent::OwnerGone(owner) => self.streams.remove_owner(owner),
-            ControlEvent::LinkUp(link, peer) => {
+            ControlEvent::LinkUp {
+                link,
+                peer,
+                address,
+            } => {
                 self.routing.handle(now, RoutingInput::LinkUp(link, peer));
                 self.streams.handle(now, StreamInput::LinkUp(link));
+                if let Some(organiser) = &mut self.parts.organiser {
+                    organiser.link_up(link, peer, address);
+                }
             }
             ControlEvent::LinkDown(link) => {
+                if let Some(organiser) = &mut self.parts.organiser {
+                    organiser.link_down(link);
+                }
                 self.routing.handle(now, RoutingInput::LinkDown(link));
                 self.streams.handle(now, StreamInput::LinkDown(link));
             }
@@ -166,8 +172,40 @@ impl Control {
                 // Whoever asked may have given up.
                 let _ = answer.send(self.infos());
             }
+            ControlEvent::Map(answer) => {
+                // As above.
+                let _ = answer.send(NetworkMap::of(&mut self.routing));
+            }
+            ControlEvent::Load(load) => self.describe(|own| own.load = load),
+            ControlEvent::Drain => self.describe(|own| own.draining = true),
             ControlEvent::Stop => self.stopping = true,
         }
+    }
+
+    fn filter_added(&mut self, shard: u16, filter: Filter) {
+        self.filters.insert(&filter, shard);
+        if let Err(error) = self.routing.add(clock::now(), &filter) {
+            tracing::warn!(%error, %filter, "neighbours are not asked for a filter");
+            self.unasked.insert((shard, filter.clone()));
+        }
+        self.touch(filter);
+    }
+
+    fn filter_removed(&mut self, shard: u16, filter: Filter) {
+        let asked = !self.unasked.remove(&(shard, filter.clone()));
+        if self.filters.remove(&filter, shard)
+            && asked
+            && let Err(error) = self.routing.remove(clock::now(), &filter)
+        {
+            tracing::error!(%error, %filter, "a filter was counted wrongly");
+        }
+        self.touch(filter);
+    }
+
+    fn describe(&mut self, change: impl FnOnce(&mut Description)) {
+        change(&mut self.parts.description);
+        let description = self.parts.description.clone();
+        self.routing.describe(clock::now(), description);
     }
 
     fn touch(&mut self, filter: Filter) {
@@ -266,6 +304,22 @@ impl Control {
         for (link, message) in messages {
             // The lane has stopped only when the whole broker stops.
             let _ = self.parts.lane.0.send(LaneCommand::Send { link, message });
+        }
+        self.parts.lane.1.wake();
+    }
+
+    /// Makes the links that the map asks for.
+    fn organise(&mut self) {
+        let Some(organiser) = &mut self.parts.organiser else {
+            return;
+        };
+        let commands = organiser.plan(clock::now(), &self.routing);
+        if commands.is_empty() {
+            return;
+        }
+        for command in commands {
+            // As for messages.
+            let _ = self.parts.lane.0.send(command);
         }
         self.parts.lane.1.wake();
     }

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::net::SocketAddr;
 
 use sangam_model::{Filter, Topic, limits};
+use sangam_wire::REGION_LEN_MAX;
 
 use super::{Config, Leg, Limits, Listen};
 
@@ -56,6 +57,12 @@ fn broker(config: &Config, wrong: &mut Wrong) {
     let broker = &config.broker;
     if !is_name(&broker.name) {
         wrong.add("broker.name", name_rule(&broker.name));
+    }
+    if broker.region.len() > REGION_LEN_MAX || broker.region.chars().any(char::is_control) {
+        wrong.add(
+            "broker.region",
+            format!("at most {REGION_LEN_MAX} bytes, without control characters"),
+        );
     }
     if broker.shards > SHARDS_MAX {
         wrong.add(

@@ -44,6 +44,7 @@ pub(crate) struct Config {
 #[serde(default)]
 pub(crate) struct Broker {
     pub(crate) name: String,
+    pub(crate) region: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) data_dir: Option<PathBuf>,
     pub(crate) shards: u16,
@@ -73,6 +74,8 @@ pub(crate) struct Listen {
     pub(crate) ws: Vec<SocketAddr>,
     pub(crate) wss: Vec<SocketAddr>,
     pub(crate) http: SocketAddr,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) public: Option<SocketAddr>,
     pub(crate) socket_buffer: usize,
     pub(crate) datagram_max: u16,
 }
@@ -94,6 +97,7 @@ pub(crate) struct Tls {
 #[serde(default)]
 pub(crate) struct Links {
     pub(crate) accept: Vec<Network>,
+    pub(crate) join: Vec<HostPort>,
 }
 
 /// A neighbour broker that this one dials.
@@ -157,7 +161,8 @@ impl Listen {
     }
 }
 
-/// `host:port`, `192.0.2.1:4600` or `[2001:db8::1]:4600`; names are resolved when dialled.
+/// `host`, `host:port`, `192.0.2.1:4600` or `[2001:db8::1]:4600`; without a port [`PORT`];
+/// names are resolved when dialled.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub(crate) struct HostPort {
@@ -194,6 +199,7 @@ impl Default for Broker {
     fn default() -> Self {
         Self {
             name: "sangam".to_owned(),
+            region: String::new(),
             data_dir: None,
             shards: 0,
             queuing: Queuing::Double,
@@ -215,6 +221,7 @@ impl Default for Listen {
             ws: Vec::new(),
             wss: Vec::new(),
             http: local_v4(4_680),
+            public: None,
             socket_buffer: 4 << 20,
             datagram_max: 1_472,
         }
@@ -223,7 +230,10 @@ impl Default for Listen {
 
 impl Default for Links {
     fn default() -> Self {
-        Self { accept: loopback() }
+        Self {
+            accept: loopback(),
+            join: Vec::new(),
+        }
     }
 }
 
@@ -261,12 +271,18 @@ impl FromStr for HostPort {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let wrong = || format!("{text:?}: write host:port, such as broker.example.org:4600");
-        let (host, port) = text.rsplit_once(':').ok_or_else(wrong)?;
+        let bare = || (text, None);
+        let (host, port) = match text.ends_with(']') {
+            true => bare(),
+            false => text
+                .rsplit_once(':')
+                .map_or_else(bare, |(host, port)| (host, Some(port))),
+        };
         let host = host
             .strip_prefix('[')
             .and_then(|host| host.strip_suffix(']'))
             .unwrap_or(host);
-        let port = port.parse().map_err(|_| wrong())?;
+        let port = port.map_or(Ok(PORT), |port| port.parse().map_err(|_| wrong()))?;
         let bare_v6 = host.contains(':') && !text.starts_with('[');
         if host.is_empty() || bare_v6 || host.contains(char::is_whitespace) {
             return Err(wrong());

@@ -1,8 +1,9 @@
 //! Participants: tens of thousands of dialers with the real hello and keep-alive.
 //!
-//! Each has its own address, in 127.0.0.0/8 or in a site of the emulator. Passive ones share a few sockets, which write the
-//! sender's address into each datagram; measured ones have a socket each and a thread that does
-//! nothing else; publishers have a third thread. Nothing here knows about experiments.
+//! Each has its own address, in 127.0.0.0/8 or in a site of the emulator. Passive ones share a few
+//! sockets, which write the sender's address into each datagram; measured ones have a socket each
+//! and a thread that does nothing else; publishers have a third thread. Nothing here knows about
+//! experiments.
 
 mod home;
 mod listener;

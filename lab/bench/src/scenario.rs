@@ -24,7 +24,7 @@ use traffic::Snapshot;
 
 pub(crate) use outcome::{Outcome, Seen, Usage};
 pub(crate) use plan::{Meeting, Place, Plan, Probe};
-pub(crate) use world::{Stand, Station, World};
+pub(crate) use world::{Stand, Venue, World};
 
 /// Time from the first packets to the window: caches, routes and queues settle.
 const SETTLE: Duration = Duration::from_secs(1);
@@ -99,6 +99,7 @@ struct Reading {
     /// Of the emulator's thread, which is part of this process.
     emulator_cpu: Duration,
     carried: Vec<u64>,
+    missed: u64,
 }
 
 impl Reading {
@@ -117,6 +118,7 @@ impl Reading {
                 None => Duration::ZERO,
             },
             carried: world.carried()?,
+            missed: world.missed()?,
             at: Instant::now(),
         })
     }
@@ -129,6 +131,7 @@ impl Reading {
             generator_cpu: self.generator_cpu - before.generator_cpu,
             emulator_cpu: self.emulator_cpu.saturating_sub(before.emulator_cpu),
             carried: carried.map(|(now, before)| now - before).collect(),
+            missed: self.missed.saturating_sub(before.missed),
             took: self.at - before.at,
         }
     }
@@ -140,6 +143,7 @@ struct Spent {
     generator_cpu: Duration,
     emulator_cpu: Duration,
     carried: Vec<u64>,
+    missed: u64,
     took: Duration,
 }
 

@@ -24,6 +24,8 @@ pub enum Error {
     Gone,
     /// A property of a path is out of range.
     Quality(&'static str),
+    /// A word that is none of a quality's properties and no site.
+    Property(String),
     /// A trace makes no sense.
     Trace(String),
     /// A file could not be read.
@@ -60,6 +62,11 @@ impl fmt::Display for Error {
             Self::NoSite(number) => write!(f, "there is no site {number}"),
             Self::Gone => f.write_str("the emulating thread has ended"),
             Self::Quality(text) => f.write_str(text),
+            Self::Property(word) => write!(
+                f,
+                "{word:?} is not understood: a site's name, or properties such as \
+                 delay=45ms,jitter=5ms,loss=1%,rate=10M,mtu=1300,cut"
+            ),
             Self::Trace(text) => write!(f, "the trace: {text}"),
             Self::File(path, error) => write!(f, "{}: {error}", path.display()),
         }

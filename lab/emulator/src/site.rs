@@ -1,7 +1,7 @@
 //! A site: a network namespace with one TUN device, behind which the other sites are.
 
 use std::fmt::Write as _;
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -101,6 +101,17 @@ impl Site {
             .unwrap_or_else(|_| Err(io::Error::other("a thread inside a site panicked")))
     }
 
+    /// Packets that left a host and were dropped before the emulator could read them, as it was
+    /// too slow: nothing that a path did. What it says otherwise holds only while this is zero.
+    ///
+    /// # Errors
+    /// If the kernel's counters cannot be read.
+    pub fn missed(&self) -> io::Result<u64> {
+        let text = self.enter(|| fs::read_to_string("/proc/thread-self/net/dev"))?;
+        let unknown = || io::Error::new(io::ErrorKind::InvalidData, "no counters of the device");
+        dropped(&text).ok_or_else(unknown)
+    }
+
     /// A command that will run inside.
     #[must_use]
     pub fn command(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
@@ -183,4 +194,26 @@ fn batch(number: usize) -> String {
         );
     }
     text
+}
+
+/// The twelfth number of the device's line: packets dropped on their way out.
+fn dropped(text: &str) -> Option<u64> {
+    let line = text
+        .lines()
+        .find_map(|line| line.trim().strip_prefix(DEVICE));
+    line?.split_ascii_whitespace().nth(12)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dropped_packets_are_read_from_the_kernels_table() {
+        let text = "Inter-|   Receive  |  Transmit\n face |bytes packets errs drop ...\n\
+                    \x20   lo: 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16\n\
+                    \x20 tun0: 1 2 3 4 5 6 7 8 9 10 11 77 13 14 15 16\n";
+        assert_eq!(dropped(text), Some(77));
+        assert_eq!(dropped("Inter-|\n"), None);
+    }
 }

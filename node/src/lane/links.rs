@@ -38,6 +38,8 @@ pub(super) struct Link {
     pub(super) up: bool,
     /// Configured, so dialled again when an accepted session has died.
     pub(super) configured: bool,
+    /// Made by control, which may end it.
+    pub(super) organised: bool,
     pub(super) reassembler: Reassembler,
     /// What control was told last, and when.
     pub(super) told: Option<(Measured, Time)>,
@@ -141,6 +143,14 @@ impl LinkTable {
             .is_some()
     }
 
+    /// Adds a neighbour to dial until control ends it; `None` as above.
+    pub(crate) fn add_organised(&mut self, address: SocketAddr) -> Option<LinkId> {
+        let dialer = self.dialer(false);
+        let id = self.add(address, End::Dialing(Box::new(dialer)), true)?;
+        self.get_mut(id)?.organised = true;
+        Some(id)
+    }
+
     /// Adds a neighbour to dial by QUIC, and by datagrams as long as that fails. False as above.
     pub(crate) fn add_quic(&mut self, neighbour: &QuicNeighbour) -> bool {
         let dialer = self.dialer(true);
@@ -227,6 +237,7 @@ impl LinkTable {
             peer: None,
             up: false,
             configured: false,
+            organised: false,
             reassembler: Reassembler::default(),
             told: None,
             quic,

@@ -349,6 +349,8 @@ impl Lane {
         while let Ok(command) = self.commands.try_recv() {
             match command {
                 LaneCommand::Send { link, message } => self.links.send(link, message, self.now),
+                LaneCommand::Dial(address) => self.dial(address),
+                LaneCommand::HangUp(address) => self.hang_up_at(address),
                 LaneCommand::Stop => self.stopping = true,
             }
         }

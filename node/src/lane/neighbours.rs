@@ -218,7 +218,8 @@ impl Lane {
                 Wish::Up(welcome) => {
                     let peer = (welcome.broker, welcome.incarnation);
                     if !self.is_proved(id, peer.0) {
-                        tracing::warn!(broker = %peer.0, "a neighbour's certificate is not its own");
+                        let broker = peer.0;
+                        tracing::warn!(%broker, "a neighbour's certificate is not its own");
                         self.drop_link(id, Refusal::Identity);
                         return;
                     }
@@ -310,8 +311,13 @@ impl Lane {
         self.outboxes.open(id, pace);
         link.peer = Some(peer);
         link.datagram_max = datagram_max.into();
+        let link_address = link.address;
         tracing::info!(broker = %peer.0, address = %link.address, "link up");
-        self.control.send(ControlEvent::LinkUp(id, peer.0));
+        self.control.send(ControlEvent::LinkUp {
+            link: id,
+            peer: peer.0,
+            address: link_address,
+        });
         self.links.show(self.now, true, &self.outboxes);
     }
 
@@ -350,6 +356,24 @@ impl Lane {
                 self.links.remove(id);
                 true
             }
+        }
+    }
+
+    /// Links with the broker at this address, as control organises it.
+    pub(super) fn dial(&mut self, address: SocketAddr) {
+        if let Some(id) = self.links.add_organised(address) {
+            self.redial(id);
+        }
+    }
+
+    /// Gives up a link that was made by [`Self::dial`].
+    pub(super) fn hang_up_at(&mut self, address: SocketAddr) {
+        let Some(id) = self.links.by_address(address) else {
+            return;
+        };
+        if self.links.get(id).is_some_and(|link| link.organised) {
+            self.drop_link(id, Refusal::Goodbye);
+            self.links.remove(id);
         }
     }
 

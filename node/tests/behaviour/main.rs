@@ -9,6 +9,7 @@ mod lifecycle;
 mod limits;
 mod links;
 mod networks;
+mod organise;
 mod quic;
 mod quic_links;
 mod slow;

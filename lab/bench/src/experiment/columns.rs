@@ -37,6 +37,9 @@ pub(super) fn cost(row: &mut Row, outcome: &Outcome) {
             outcome.emulator_cpu.as_secs_f64() * 100.0 / seconds,
         );
     }
+    if outcome.missed > 0 {
+        row.set("emulator_missed", outcome.missed);
+    }
     let drops = outcome.drops_in_all();
     if !drops.is_empty() {
         let reasons: Vec<_> = drops

@@ -51,6 +51,8 @@ pub(crate) struct Outcome {
     pub(crate) generator_cpu: Duration,
     /// CPU of the emulator's thread within the window; part of the generator's.
     pub(crate) emulator_cpu: Duration,
+    /// Packets that the emulator was too slow for within the window.
+    pub(crate) missed: u64,
     /// Bytes that arrived at each site from others within the window, IP headers included.
     pub(crate) carried: Vec<u64>,
     /// The furthest a frame left the generator behind its time.
@@ -108,6 +110,7 @@ impl Outcome {
             generator_cpu: spent.generator_cpu,
             emulator_cpu: spent.emulator_cpu,
             carried: spent.carried,
+            missed: spent.missed,
             behind_max: heard.behind_max,
             overflow: heard.overflow,
             counted: traffic.counted,

@@ -14,7 +14,7 @@ pub(crate) struct World {
     /// In the order they start.
     pub(crate) brokers: Vec<Stand>,
     /// Where participants are.
-    pub(crate) places: Vec<Station>,
+    pub(crate) places: Vec<Venue>,
     /// The paths between sites; `None`: everything is on loopback.
     pub(crate) paths: Option<Control>,
 }
@@ -30,7 +30,7 @@ pub(crate) struct Stand {
 
 /// Participants of one place.
 #[derive(Clone, Debug)]
-pub(crate) struct Station {
+pub(crate) struct Venue {
     /// Their site; `None`: loopback.
     pub(crate) site: Option<Site>,
     /// Their broker.
@@ -44,10 +44,10 @@ impl World {
             site: None,
             dials: number.checked_sub(1),
         };
-        let station = |broker| Station { site: None, broker };
+        let venue = |broker| Venue { site: None, broker };
         Self {
             brokers: (0..brokers).map(stand).collect(),
-            places: (0..brokers).map(station).collect(),
+            places: (0..brokers).map(venue).collect(),
             paths: None,
         }
     }
@@ -59,6 +59,22 @@ impl World {
         homes
             .filter(|site| known.insert(site.map(Site::number)))
             .collect()
+    }
+
+    /// Packets that the emulator was too slow for, so far.
+    ///
+    /// # Errors
+    /// [`Error::System`] if the kernel's counters cannot be read.
+    pub(super) fn missed(&self) -> Result<u64, Error> {
+        let brokers = self.brokers.iter().map(|stand| stand.site.as_ref());
+        let places = self.places.iter().map(|place| place.site.as_ref());
+        let mut known = BTreeSet::new();
+        let sites = brokers.chain(places).flatten();
+        let missed = sites
+            .filter(|site| known.insert(site.number()))
+            .map(Site::missed)
+            .sum::<std::io::Result<u64>>();
+        missed.map_err(|error| Error::System("a site's counters", error))
     }
 
     /// Bytes that arrived at each site so far, IP headers included; nothing on loopback.
