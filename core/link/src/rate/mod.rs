@@ -9,10 +9,12 @@
 //! answer is "others", the window is CUBIC's. Only the queue on the way to the peer counts: what
 //! comes back may be queued, too.
 
+mod compete;
 mod cubic;
 mod delay;
 mod drain;
 mod feed;
+mod follow;
 mod loss;
 mod overflow;
 mod recent;
@@ -24,7 +26,7 @@ use sangam_model::{Bitrate, Time};
 use crate::measure::Sample;
 use cubic::{Cubic, SEGMENT};
 use delay::{Minimum, Queueing, micros};
-use drain::{Drain, Verdict};
+use drain::Drain;
 pub use feed::AckFeed;
 use loss::Loss;
 use overflow::Overflow;
@@ -44,12 +46,6 @@ const ROUND_MIN: Duration = Duration::from_millis(25);
 /// The control loop takes at least so long for one step: the standing queue is told by three or
 /// four pings.
 const STEP_MIN: Duration = Duration::from_millis(100);
-/// Part of the way to the target in one step; 0.5 oscillates at 200 ms of round trip.
-const GAIN: f64 = 0.4;
-/// The most a window grows in one step while there is no queue at all.
-const BOOST_MAX: f64 = 0.25;
-/// A window grows to no more than this times what was delivered.
-const HEADROOM: f64 = 1.1;
 /// A path that is full for so long is drained once, as BBR does: what looks like its delay may be
 /// a queue that never emptied.
 const STALE: Duration = Duration::from_secs(8);
@@ -57,12 +53,6 @@ const STALE: Duration = Duration::from_secs(8);
 const PEACE_EVERY: Duration = Duration::from_secs(3);
 /// An answer may be so much later than expected before that means anything.
 const OVERDUE: Duration = Duration::from_millis(30);
-/// A queue that stays short for so long is filled by nobody.
-const EMPTY_FOR: Duration = Duration::from_millis(500);
-/// And not more often than this, as a look takes two to three round trips.
-const PEACE_ROUNDS: u32 = 12;
-/// So often in a row it has to be: one look may meet the other's step back.
-const ALONE: u8 = 3;
 
 /// What the controller holds for the nature of the path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -200,200 +190,6 @@ impl RateController {
     #[must_use]
     pub fn queue(&self, now: Time) -> Duration {
         self.queueing.standing(now, self.base().max(3 * ROUND_MIN))
-    }
-
-    fn slow_start(&mut self, now: Time, sample: &Sample, queue: Duration) {
-        let loss = self
-            .loss
-            .note(now, sample.packets, sample.lost, self.base());
-        // HyStart (RFC 9406 section 4.2).
-        let bound = (self.base() / 8).clamp(Duration::from_millis(4), Duration::from_millis(16));
-        if self.is_limited() {
-            // Whatever queue there is, it is not ours.
-            return;
-        }
-        if queue < bound && loss.is_none() {
-            self.window += (sample.delivered as f64).min(self.window);
-            return;
-        }
-        self.mode = Mode::Delay;
-        // Of the last two pings: before these the window was smaller.
-        let span = self.base().max(ROUND_MIN) + self.target();
-        self.window_for(self.recent.delivered(ROUND_MIN), span);
-    }
-
-    fn follow_delay(&mut self, now: Time, sample: &Sample, queue: Duration) {
-        if let Some(excess) = self
-            .loss
-            .note(now, sample.packets, sample.lost, self.base())
-        {
-            if !self.is_limited() {
-                self.window *= (1.0 - excess).max(0.5);
-            }
-            self.hold_until = now + self.base() + STEP_MIN;
-        }
-        if let Some(drain) = &mut self.drain {
-            if let Some(verdict) = drain.note(now, self.queueing.latest()) {
-                self.drained(now, verdict);
-            }
-            return;
-        }
-        if self.is_limited() {
-            self.above = None;
-            self.below = None;
-            self.look_at = now + STALE;
-            return;
-        }
-        if self.overflow.persists() {
-            return self.start_competing(now, self.window);
-        }
-        let rtt = self.base() + queue;
-        if queue <= self.target() * 5 / 4 {
-            self.above = None;
-        } else {
-            let above = *self.above.get_or_insert(Above {
-                since: now,
-                window: self.window,
-                ours: false,
-            });
-            let patience = if above.ours {
-                PEACE_EVERY
-            } else {
-                (2 * rtt).max(Duration::from_millis(250))
-            };
-            if now - above.since > patience {
-                self.drain = Some(Drain::new(now, (rtt, queue), self.grain()));
-                return;
-            }
-        }
-        self.step(now, sample, queue);
-        if let Some(above) = self.above.filter(|above| !above.ours) {
-            self.window = self.window.max(above.window / 2.0);
-        }
-        if now >= self.look_at || self.overflow.wants_contrast(now) {
-            self.look_at = now + STALE;
-            self.overflow.contrasted(now);
-            self.drain = Some(Drain::deep(now, (rtt, queue), self.grain()));
-        }
-    }
-
-    /// One step of the window towards the target.
-    fn step(&mut self, now: Time, sample: &Sample, queue: Duration) {
-        let target = self.target();
-        let span = self.span(queue).as_secs_f64();
-        let time = sample.sent_over.as_secs_f64() / span.max(STEP_MIN.as_secs_f64());
-        let away = (target.as_secs_f64() - queue.as_secs_f64()) / span;
-        if queue > 2 * target && now >= self.hold_until {
-            self.hold_until = now + self.base() + STEP_MIN;
-            return self.fall_to_delivered();
-        }
-        let since = if queue < target / 2 {
-            *self.below.get_or_insert(now)
-        } else {
-            self.below = None;
-            now
-        };
-        let grows = away > 0.0;
-        if grows && now < self.hold_until {
-            return;
-        }
-        // A path that stays empty for some round trips has room for more than small steps.
-        let rounds = ((now - since).as_secs_f64() / span.max(0.1)).min(8.0);
-        let gain = GAIN * (1.0 + rounds * rounds / 4.0);
-        let change = (gain * away).clamp(-0.5, BOOST_MAX);
-        let window = self.window * (1.0 + change * time.min(1.0));
-        // What was delivered tells of the window a round trip ago, the queue even later.
-        let proven = HEADROOM * self.recent.delivered(self.lately()) * span;
-        self.window = if grows {
-            window.min(proven).max(self.window)
-        } else {
-            window
-        };
-    }
-
-    fn drained(&mut self, now: Time, verdict: Verdict) {
-        let above = self.above.take();
-        let window = above.map_or(self.window, |above| above.window);
-        self.drain = None;
-        match verdict {
-            Verdict::Alone => {
-                self.above = above.map(|_| Above {
-                    since: now,
-                    window: self.window,
-                    ours: true,
-                });
-            }
-            Verdict::Moved(by) if self.queueing.jumped(by) => {
-                self.queueing.moved(by);
-                self.base_rtt
-                    .restart(micros(self.base() + by).cast_signed());
-            }
-            // With a small share of the queue, its fall is small, too.
-            Verdict::Shared | Verdict::Moved(_) => self.start_competing(now, window),
-        }
-    }
-
-    fn start_competing(&mut self, now: Time, window: f64) {
-        let scale = self.base().as_secs_f64() / self.base().max(ROUND_MIN).as_secs_f64();
-        self.mode = Mode::Compete;
-        self.cubic = Cubic::new(now, (window * scale).max(4.0 * SEGMENT));
-        self.window = self.cubic.window;
-        self.alone = 0;
-        self.look_at = now + PEACE_EVERY;
-    }
-
-    fn compete(&mut self, now: Time, sample: &Sample, queue: Duration) {
-        let rtt = self.base() + self.queueing.latest();
-        // Loss with a short queue is the path's own.
-        if sample.lost > 0 && self.queueing.latest() >= self.overflow.deepest() / 2 {
-            self.cubic.lost(now, rtt);
-        } else if self.drain.is_none() && !self.is_limited() {
-            self.cubic.grow(now, sample.sent_over, rtt);
-        }
-        self.window = self.cubic.window;
-        if let Some(drain) = &mut self.drain {
-            if let Some(verdict) = drain.note(now, self.queueing.latest()) {
-                self.drain = None;
-                let shared = verdict == Verdict::Shared;
-                self.alone = if shared { 0 } else { self.alone + 1 };
-                if self.alone >= ALONE {
-                    self.stop_competing(now);
-                    self.fall_to_delivered();
-                }
-            }
-            return;
-        }
-        if queue >= self.target() / 2 {
-            self.below = None;
-        } else if now - *self.below.get_or_insert(now) > (4 * rtt).max(EMPTY_FOR) {
-            // Nobody fills it now; whoever does it again is noticed soon.
-            return self.stop_competing(now);
-        }
-        if now >= self.look_at {
-            self.look_at = now + PEACE_EVERY.max(PEACE_ROUNDS * rtt);
-            self.drain = Some(Drain::new(now, (rtt, queue), self.grain()));
-        }
-    }
-
-    fn stop_competing(&mut self, now: Time) {
-        self.mode = Mode::Delay;
-        self.window = self.rate * self.span(self.queue(now)).as_secs_f64();
-        self.look_at = now + STALE;
-        self.above = None;
-        self.below = None;
-        self.overflow.forget();
-    }
-
-    /// The window that just carries what is delivered, with the wanted queue.
-    fn fall_to_delivered(&mut self) {
-        let span = self.base().max(ROUND_MIN) + self.target();
-        let delivered = self.recent.delivered(self.lately());
-        self.window_for(delivered, span);
-    }
-
-    fn window_for(&mut self, delivered: f64, span: Duration) {
-        let carried = delivered * span.as_secs_f64();
-        self.window = self.window.min(carried.max(4.0 * SEGMENT));
     }
 
     /// Long enough to count packets in: a round trip, and eight packets.
