@@ -6,6 +6,7 @@
 //! other crates.
 
 mod assemble;
+mod beside;
 mod cli;
 mod commands;
 mod config;
@@ -14,6 +15,7 @@ mod ffmpeg;
 mod http;
 mod identity;
 mod logs;
+mod monitor;
 mod network;
 mod output;
 mod sdp;

@@ -296,6 +296,7 @@ impl Site {
             to_lane,
             lane: self.lane_waker.clone(),
             ports,
+            trusted: self.config.accept_links.clone(),
             counters: counters.clone(),
         })?;
         let door = ShardDoor {

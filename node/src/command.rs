@@ -12,7 +12,7 @@ use sangam_wire::Message;
 
 use sangam_io::pool::Packet;
 
-use crate::broker::StreamInfo;
+use crate::broker::{Brief, StreamInfo};
 use crate::shard::Subscriber;
 
 /// An event on its way to a shard.
@@ -72,6 +72,8 @@ pub(crate) enum ControlEvent {
         message: Message,
     },
     Streams(SyncSender<Vec<StreamInfo>>),
+    /// With at most so many names.
+    Brief(usize, SyncSender<Brief>),
     Stop,
 }
 

@@ -19,7 +19,7 @@ use sangam_model::limits::FILTERS_PER_BROKER;
 use sangam_model::{BrokerId, Filter, Incarnation};
 use sangam_wire::{Message, Refusal};
 
-use crate::broker::StreamInfo;
+use crate::broker::{Brief, StreamInfo};
 use crate::command::{ControlEvent, LaneCommand, ShardCommand, Wish};
 
 /// Events handled before their consequences are published.
@@ -154,7 +154,11 @@ impl Control {
             }
             ControlEvent::Streams(answer) => {
                 // Whoever asked may have given up.
-                let _ = answer.send(self.infos());
+                let _ = answer.send(self.infos().collect());
+            }
+            ControlEvent::Brief(most, answer) => {
+                // As above.
+                let _ = answer.send(self.brief(most));
             }
             ControlEvent::Stop => self.stopping = true,
         }
@@ -275,15 +279,24 @@ impl Control {
         }
     }
 
-    fn infos(&self) -> Vec<StreamInfo> {
-        let infos = self.streams.iter().map(|(id, stream)| StreamInfo {
+    fn brief(&self, most: usize) -> Brief {
+        Brief {
+            streams: self.streams.len(),
+            origins: self.infos().filter(|one| one.local).take(most).collect(),
+            filters: self.interest.filters().0,
+            interest: self.interest.own_filters().take(most).cloned().collect(),
+            brokers: 1 + self.interest.brokers().count(),
+        }
+    }
+
+    fn infos(&self) -> impl Iterator<Item = StreamInfo> {
+        self.streams.iter().map(|(id, stream)| StreamInfo {
             id,
             topic: stream.topic.clone(),
             media: (*stream.media).clone(),
             links: stream.wanted.intersection(stream.told).len(),
             local: stream.owner.is_some(),
-        });
-        infos.collect()
+        })
     }
 
     fn stop(&self) {

@@ -19,7 +19,7 @@ mod samples;
 mod shard;
 mod welcome;
 
-pub use broker::{Addresses, Broker, LinkInfo, StartError, StreamInfo};
+pub use broker::{Addresses, Brief, Broker, LinkInfo, StartError, StreamInfo};
 pub use config::{BrokerConfig, LegReceive, LegSend, LegSpec, Network, Queuing, RtcpPort};
 pub use counters::Sample;
 pub use port::leg::{LegError, LegInfo};

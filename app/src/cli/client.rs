@@ -8,16 +8,16 @@ use sangam_model::{Filter, Topic};
 
 use crate::config::{HostPort, MediaSpec};
 
-const LOCAL: &str = "127.0.0.1:4600";
+pub(super) const LOCAL: &str = "127.0.0.1:4600";
 
 /// How a client reaches its broker.
 #[derive(Args, Debug)]
 pub(crate) struct Peer {
     /// Use TCP instead of UDP
-    #[arg(long)]
+    #[arg(long, global = true)]
     pub(crate) tcp: bool,
     /// How long to try to reach the broker, in seconds
-    #[arg(long, value_name = "SECONDS", default_value_t = 5)]
+    #[arg(long, value_name = "SECONDS", default_value_t = 5, global = true)]
     pub(crate) connect_timeout: u64,
 }
 

@@ -1,6 +1,7 @@
 //! The command line: what can be asked for, and the words that explain it.
 
 mod client;
+mod net;
 mod serve;
 
 use std::ffi::OsString;
@@ -9,6 +10,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub(crate) use client::{DemoArgs, Peer, PlayArgs, PublishArgs};
+pub(crate) use net::{MonitorArgs, NetArgs, NetCommand};
 pub(crate) use serve::ServeArgs;
 
 /// Carries live media between people: one broker, or a network of them.
@@ -71,6 +73,10 @@ pub(crate) enum Command {
     Play(PlayArgs),
     /// Show the main job: two linked brokers, a real clip, a live table
     Demo(DemoArgs),
+    /// Show the network: map, links, brokers, the ways of a topic
+    Net(NetArgs),
+    /// Run an aggregation node: the network as JSON, XML, XPath and metrics
+    Monitor(MonitorArgs),
     /// Measure this machine and repeat the papers' experiments (needs sangam-bench)
     #[command(disable_help_flag = true, disable_version_flag = true)]
     Bench {
@@ -109,6 +115,11 @@ pub(crate) enum ConfigCommand {
     Show(ConfigFile),
     /// Print a commented example that holds every key with its default
     Example,
+}
+
+/// A word that may stand in topics, logs and metrics.
+fn name(text: &str) -> Result<String, String> {
+    crate::config::check_name(text).map(|()| text.to_owned())
 }
 
 /// Where the configuration is.

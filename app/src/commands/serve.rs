@@ -17,6 +17,7 @@ use crate::cli::ServeArgs;
 use crate::config::{Config, ConfigError, Neighbour, Problem, check};
 use crate::exit::{Exit, Failure, io};
 use crate::identity::Identity;
+use crate::monitor::{Monitor, Sampler};
 use crate::stop::Signals;
 use crate::{assemble, http, output};
 
@@ -45,13 +46,18 @@ async fn serve(
 ) -> Result<(), Failure> {
     let listener = listen(config.listen.http).await?;
     let address = listener.local_addr().map_err(io("HTTP"))?;
+    let broker = Arc::new(broker);
+    let started = Instant::now();
+    let sampler = Sampler::new(&config.broker.name, started);
+    let monitor = Monitor::start(&broker, sampler).map_err(io("cannot watch the broker"))?;
     let state = Arc::new(http::State {
-        broker: Arc::new(broker),
+        broker,
         name: config.broker.name,
         api: config.api,
         address,
         neighbours: config.neighbours.len(),
-        started: Instant::now(),
+        started,
+        latest: monitor.latest(),
     });
     let closed = Arc::new(Notify::new());
     if args.until_stdin_closes {
@@ -77,7 +83,7 @@ async fn serve(
     }
 }
 
-async fn listen(address: SocketAddr) -> Result<TcpListener, Failure> {
+pub(super) async fn listen(address: SocketAddr) -> Result<TcpListener, Failure> {
     TcpListener::bind(address).await.map_err(|error| {
         Failure::new(
             Exit::Configuration,

@@ -43,6 +43,18 @@ pub(crate) fn check_leg(one: &Leg) -> Vec<String> {
     wrong.0.into_iter().map(|(_, message)| message).collect()
 }
 
+/// Whether a text may be a name.
+///
+/// # Errors
+/// The rule for names.
+pub(crate) fn check_name(name: &str) -> Result<(), String> {
+    if is_name(name) {
+        Ok(())
+    } else {
+        Err(name_rule(name))
+    }
+}
+
 struct Wrong(Vec<(String, String)>);
 
 impl Wrong {

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::network::Network;
 
-pub(crate) use check::{check, check_leg};
+pub(crate) use check::{check, check_leg, check_name};
 pub(crate) use example::EXAMPLE;
 pub(crate) use load::{ConfigError, Problem, load};
 pub(crate) use media::MediaSpec;

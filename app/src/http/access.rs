@@ -1,12 +1,15 @@
 //! Who may change something, and whereto legs may send.
 
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 use axum::http::HeaderMap;
 use axum::http::header::{AUTHORIZATION, CONTENT_TYPE, HOST};
 
-use super::answer::Problem;
+use sangam_control::Problem;
+use sangam_control::monitor::http::MayQuery;
+
 use crate::config::Api;
 use crate::network::any_contains;
 
@@ -16,9 +19,24 @@ pub(super) fn may_change(
     caller: SocketAddr,
     headers: &HeaderMap,
 ) -> Result<(), Problem> {
-    let Some(token) = &api.token else {
-        return is_local(caller, headers);
-    };
+    match &api.token {
+        Some(token) => has_token(token, headers),
+        None => is_local(caller, headers),
+    }
+}
+
+/// Lets whoever has the token evaluate XPath. Without a configured one nobody may.
+pub(crate) fn may_query(token: Option<String>) -> MayQuery {
+    Arc::new(move |headers| match &token {
+        Some(token) => has_token(token, headers),
+        None => Err(
+            Problem::forbidden("XPath needs a token, and none is configured")
+                .hint("set api.token (SANGAM_API_TOKEN) and send it as a bearer token"),
+        ),
+    })
+}
+
+fn has_token(token: &str, headers: &HeaderMap) -> Result<(), Problem> {
     let given = headers
         .get(AUTHORIZATION)
         .and_then(|value| value.as_bytes().strip_prefix(BEARER));

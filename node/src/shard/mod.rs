@@ -25,6 +25,7 @@ use sangam_model::{Class, StreamId, Time, limits};
 use sangam_wire::{Flags, Header};
 
 use crate::command::{ControlEvent, Entry, Outlet, ShardCommand};
+use crate::config::Network;
 use crate::counters::Counters;
 use allowance::Allowances;
 use announcements::Announcements;
@@ -57,6 +58,8 @@ pub(crate) struct Parts {
     pub(crate) to_lane: Producer<Packet>,
     pub(crate) lane: Waker,
     pub(crate) ports: Vec<Box<dyn Port>>,
+    /// Networks from which brokers may link.
+    pub(crate) trusted: Vec<Network>,
     pub(crate) counters: Arc<Counters>,
 }
 
@@ -74,6 +77,7 @@ pub(crate) struct Shard {
     to_lane: Producer<Packet>,
     lane: Waker,
     ports: Vec<Box<dyn Port>>,
+    trusted: Vec<Network>,
     audience: Audience,
     announcements: Announcements,
     allowances: Allowances,
@@ -112,6 +116,7 @@ impl Shard {
             announcements: Announcements::default(),
             allowances: Allowances::default(),
             ports: parts.ports,
+            trusted: parts.trusted,
             jobs: [Job::default(), Job::default()],
             cache: PacketCache::new(parts.cache),
             gate: FeedbackGate::default(),

@@ -272,7 +272,12 @@ impl InterestTable {
             .filter_map(|(id, known)| Some((*id, known.next?, known.hops)))
     }
 
-    /// Own and remote filters.
+    /// What this broker's own clients want, in order.
+    pub fn own_filters(&self) -> impl Iterator<Item = &Filter> {
+        self.own.filters()
+    }
+
+    /// Numbers of own and remote filters.
     #[must_use]
     pub fn filters(&self) -> (usize, usize) {
         (self.own.len(), self.index.len())

@@ -44,6 +44,10 @@ impl Own {
         self.filters.len()
     }
 
+    pub(crate) fn filters(&self) -> impl Iterator<Item = &Filter> {
+        self.filters.keys()
+    }
+
     pub(crate) fn add(&mut self, filter: &Filter) -> Result<(), InterestError> {
         if let Some(count) = self.filters.get_mut(filter) {
             *count += 1;
