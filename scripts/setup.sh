@@ -21,6 +21,7 @@ ffmpeg|command -v ffmpeg && command -v ffprobe|publishing and playing clips
 '
 readonly TEST='
 iproute2|command -v ip|network namespaces
+libxml2-utils|command -v xmllint|checking documents against their schema
 gstreamer1.0-tools|command -v gst-launch-1.0|a second, independent player
 gstreamer1.0-plugins-base|gst-inspect-1.0 --exists videotestsrc|its raw media
 gstreamer1.0-plugins-good|gst-inspect-1.0 --exists rtpbin|its RTP

@@ -28,6 +28,8 @@ use clap::Parser;
 fn main() -> ExitCode {
     let cli = cli::Cli::parse();
     let json = cli.common.json;
+    // Older kernels have no call for it; what they leave to children is what we were left.
+    let _ = sangam_io::child::keep_descriptors();
     match commands::run(cli) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => failure.report(json),

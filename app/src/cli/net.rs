@@ -5,8 +5,8 @@ use std::net::SocketAddr;
 use clap::{Args, Subcommand};
 use sangam_model::{Filter, Topic};
 
-use super::Peer;
 use super::client::LOCAL;
+use super::{ConfigFile, Peer};
 use crate::config::HostPort;
 
 /// Options of `sangam net`.
@@ -99,4 +99,7 @@ pub(crate) struct MonitorArgs {
     /// Use TCP instead of UDP
     #[arg(long)]
     pub(crate) tcp: bool,
+    /// Its [[threshold]] tables are watched over the whole network; actions: alert, webhook
+    #[command(flatten)]
+    pub(crate) file: ConfigFile,
 }

@@ -11,18 +11,23 @@ use axum::http::header::CONTENT_TYPE;
 use axum::routing::get;
 use sangam_client::{Buffers, Client, ClientError, ClientOptions, Target};
 use sangam_control::monitor::http::{View, routes};
-use sangam_control::monitor::{Aggregate, Heard, Listener, Network, Reporter, parts, prometheus};
+use sangam_control::monitor::threshold::{Action, Rule, Thresholds};
+use sangam_control::monitor::{
+    Aggregate, BrokerReport, Heard, Listener, Network, Reporter, parts, prometheus,
+};
 use sangam_model::{BrokerId, Time};
 use serde_json::json;
 use tokio::runtime::Builder;
 
+use super::config;
 use super::peer::failure;
 use super::serve::listen;
 use crate::assemble::resolve;
 use crate::cli::MonitorArgs;
-use crate::exit::{Failure, io};
+use crate::config::Config;
+use crate::exit::{Exit, Failure, io};
 use crate::http::{evaluator, may_query};
-use crate::monitor::unix_ms;
+use crate::monitor::{Follow, follow, unix_ms};
 use crate::output;
 use crate::stop::Signals;
 
@@ -30,6 +35,8 @@ use crate::stop::Signals;
 const LOOK: Duration = Duration::from_millis(200);
 /// How often part of the view is passed on.
 const PASS_EVERY: Duration = Duration::from_secs(1);
+/// How often thresholds are checked.
+const WATCH_EVERY: Duration = Duration::from_secs(1);
 /// Bytes passed on each time: 48 kb/s, half of what map, interest and monitoring may take of a
 /// link of 10 Mb/s. The larger the network, the older what the node above sees.
 const PASS_LEN: usize = 6_000;
@@ -45,7 +52,13 @@ async fn serve(args: &MonitorArgs, json: bool) -> Result<(), Failure> {
     let listener = listen(args.http).await?;
     let address = listener.local_addr().map_err(io("HTTP"))?;
     let node = Arc::new(Node::new(&args.name));
-    let _threads = Threads::start(&node, args)?;
+    let thresholds = thresholds(args)?;
+    let mut threads = Threads::start(&node, args)?;
+    if !thresholds.is_empty() {
+        let (node, follow) = (Arc::clone(&node), follow());
+        let watch = move || node.watch(thresholds, follow);
+        threads.threads.push(thread::spawn(watch));
+    }
     let mut signals = Signals::catch().map_err(io("cannot wait for signals"))?;
     tracing::info!(name = args.name, http = %address, "ready");
     if json {
@@ -56,6 +69,19 @@ async fn serve(args: &MonitorArgs, json: bool) -> Result<(), Failure> {
         signals.next().await;
     });
     served.await.map_err(io("HTTP"))
+}
+
+/// What is watched over the whole network. Links and brokers belong to others, so only words
+/// follow.
+fn thresholds(args: &MonitorArgs) -> Result<Thresholds, Failure> {
+    let rules = config::read(&args.file, &Config::default())?.rules();
+    let words = |rule: &Rule| matches!(rule.action, Action::Alert | Action::Webhook);
+    if rules.iter().all(words) {
+        return Ok(Thresholds::new(rules));
+    }
+    let message = "an aggregation node cannot change links or brokers";
+    let hint = "action = \"alert\" or \"webhook\" here, the others in each broker's configuration";
+    Err(Failure::new(Exit::Configuration, message).hint(hint))
 }
 
 fn router(node: &Arc<Node>, token: Option<String>) -> axum::Router {
@@ -130,6 +156,41 @@ impl Node {
                     tracing::error!(%broker, %reason, "the broker does not let this node listen");
                 }
                 _ => {}
+            }
+        }
+    }
+
+    /// Checks every broker's newest report each second.
+    fn watch(&self, mut thresholds: Thresholds, mut follow: Follow) {
+        let (mut known, mut due) = (Vec::<BrokerReport>::new(), Instant::now());
+        while !self.stops() {
+            if Instant::now() < due {
+                thread::sleep(LOOK);
+                continue;
+            }
+            due += WATCH_EVERY;
+            let now = self.now();
+            let reports: Vec<_> = {
+                let mut aggregate = self.aggregate();
+                aggregate.expire(now);
+                aggregate.after(now, None).collect()
+            };
+            // Both in the order of brokers.
+            let here = |old: &BrokerReport| {
+                reports
+                    .binary_search_by_key(&old.broker, |new| new.broker)
+                    .is_ok()
+            };
+            known
+                .iter()
+                .filter(|old| !here(old))
+                .for_each(|gone| thresholds.forget(gone));
+            reports
+                .iter()
+                .for_each(|report| thresholds.handle(now, report));
+            known = reports;
+            while let Some(alert) = thresholds.poll() {
+                follow.act(&thresholds, &alert);
             }
         }
     }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use sangam_control::monitor::threshold::Thresholds;
 use sangam_node::{Broker, StartError};
 use serde_json::json;
 use tokio::net::TcpListener;
@@ -17,7 +18,7 @@ use crate::cli::ServeArgs;
 use crate::config::{Config, ConfigError, Neighbour, Problem, check};
 use crate::exit::{Exit, Failure, io};
 use crate::identity::Identity;
-use crate::monitor::{Monitor, Sampler};
+use crate::monitor::{Monitor, Sampler, follow};
 use crate::stop::Signals;
 use crate::{assemble, http, output};
 
@@ -49,7 +50,9 @@ async fn serve(
     let broker = Arc::new(broker);
     let started = Instant::now();
     let sampler = Sampler::new(&config.broker.name, started);
-    let monitor = Monitor::start(&broker, sampler).map_err(io("cannot watch the broker"))?;
+    let watch = (Thresholds::new(config.rules()), follow());
+    let monitor = Monitor::start(&broker, sampler, watch);
+    let monitor = monitor.map_err(io("cannot watch the broker"))?;
     let state = Arc::new(http::State {
         broker,
         name: config.broker.name,

@@ -2,9 +2,10 @@
 
 use std::collections::HashSet;
 
+use sangam_control::monitor::threshold::RULES_MAX;
 use sangam_model::{Filter, Topic, limits};
 
-use super::{Config, Leg, Limits, Listen};
+use super::{Config, Leg, Limits, Listen, Threshold};
 
 /// Shards one broker may have; a subscription mask has one bit for each.
 const SHARDS_MAX: u16 = 64;
@@ -23,6 +24,7 @@ pub(crate) fn check(config: &Config) -> Vec<(String, String)> {
     let mut wrong = Wrong(Vec::new());
     broker(config, &mut wrong);
     bounds(&config.limits, &mut wrong);
+    thresholds(&config.thresholds, &mut wrong);
     let mut names = HashSet::new();
     for (i, one) in config.legs.iter().enumerate() {
         leg(&format!("leg[{i}]"), one, &mut wrong);
@@ -145,6 +147,17 @@ fn bounds(given: &Limits, wrong: &mut Wrong) {
                 format!("limits.{key}"),
                 format!("a limit lies between 1 and {max}"),
             );
+        }
+    }
+}
+
+fn thresholds(all: &[Threshold], wrong: &mut Wrong) {
+    if all.len() > RULES_MAX {
+        wrong.add("threshold", format!("at most {RULES_MAX} thresholds"));
+    }
+    for (i, one) in all.iter().enumerate() {
+        if let Err((key, message)) = one.rule() {
+            wrong.add(format!("threshold[{i}].{key}"), message);
         }
     }
 }

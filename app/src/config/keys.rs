@@ -17,7 +17,7 @@ pub(super) enum Kind {
 }
 
 /// All keys with dots between; tables in arrays (`link`, `leg`) stand without an index.
-pub(super) const KEYS: [(&str, Kind); 30] = [
+pub(super) const KEYS: [(&str, Kind); 36] = [
     ("broker.name", Kind::Text),
     ("broker.data_dir", Kind::Text),
     ("broker.shards", Kind::Number),
@@ -44,6 +44,12 @@ pub(super) const KEYS: [(&str, Kind); 30] = [
     ("leg.media.channels", Kind::File),
     ("leg.media.fmtp", Kind::File),
     ("leg.media.class", Kind::File),
+    ("threshold.measure", Kind::File),
+    ("threshold.above", Kind::File),
+    ("threshold.below", Kind::File),
+    ("threshold.for", Kind::File),
+    ("threshold.action", Kind::File),
+    ("threshold.url", Kind::File),
     ("api.token", Kind::Text),
     ("api.legs_allow", Kind::Texts),
     ("limits.clients", Kind::Number),

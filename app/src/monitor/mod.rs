@@ -1,5 +1,6 @@
 //! A broker watches itself: a report each second, published and kept for whoever asks.
 
+mod act;
 mod sample;
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -8,9 +9,12 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use sangam_client::{Buffers, Client, ClientError, ClientOptions, Target};
+use sangam_control::monitor::threshold::Thresholds;
 use sangam_control::monitor::{BrokerReport, Reporter};
+use sangam_io::clock;
 use sangam_node::Broker;
 
+pub(crate) use act::{Follow, follow, json};
 pub(crate) use sample::{Sampler, unix_ms};
 
 /// How often a broker reports.
@@ -33,7 +37,11 @@ impl Monitor {
     ///
     /// # Errors
     /// The system gives no descriptor or thread.
-    pub(crate) fn start(broker: &Arc<Broker>, sampler: Sampler) -> std::io::Result<Self> {
+    pub(crate) fn start(
+        broker: &Arc<Broker>,
+        sampler: Sampler,
+        (thresholds, follow): (Thresholds, Follow),
+    ) -> std::io::Result<Self> {
         let door = Target::Door(broker.system_door()?);
         let id = broker.id();
         let latest = Latest::default();
@@ -41,6 +49,8 @@ impl Monitor {
         let mut watch = Watch {
             broker: Arc::downgrade(broker),
             sampler,
+            thresholds,
+            follow,
             latest: Arc::clone(&latest),
             stopped,
         };
@@ -97,6 +107,8 @@ fn options() -> ClientOptions {
 struct Watch {
     broker: Weak<Broker>,
     sampler: Sampler,
+    thresholds: Thresholds,
+    follow: Follow,
     latest: Latest,
     stopped: Receiver<()>,
 }
@@ -112,6 +124,11 @@ impl Watch {
             // Not the last to let it go, as that would stop the broker from this thread.
             drop(broker);
             reporter.report(&report);
+            self.thresholds.handle(clock::now(), &report);
+            while let Some(alert) = self.thresholds.poll() {
+                reporter.alert(&json(&alert));
+                self.follow.act(&self.thresholds, &alert);
+            }
             if let Ok(mut latest) = self.latest.lock() {
                 *latest = Some(report);
             }

@@ -20,6 +20,8 @@ pub mod parts;
 pub mod prometheus;
 mod report;
 mod reporter;
+pub mod threshold;
+pub mod webhook;
 pub mod xml;
 pub mod xpath;
 
