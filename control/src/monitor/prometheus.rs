@@ -9,8 +9,8 @@ use super::report::BrokerReport;
 /// Its content type.
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// Ends of links shown: a thousand brokers with sixteen links each. `sangam_network_link_ends_omitted`
-/// counts the others.
+/// Ends of links shown: a thousand brokers with sixteen links each.
+/// `sangam_network_link_ends_omitted` counts the others.
 const LINKS_SHOWN: usize = 16_384;
 
 /// Names and values of labels.

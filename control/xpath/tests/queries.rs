@@ -144,7 +144,8 @@ async fn request(to: std::net::SocketAddr, head: &str, body: &str) -> (u16, Stri
     let (line, headers) = head.split_once('\n').unwrap_or((head, ""));
     let headers = headers.replace('\n', "\r\n");
     let request = format!(
-        "{line} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: {}\r\n{headers}\r\n{body}",
+        "{line} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: {}\r\n\
+         {headers}\r\n{body}",
         body.len()
     );
     stream.write_all(request.as_bytes()).await.unwrap();

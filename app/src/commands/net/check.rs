@@ -121,7 +121,7 @@ impl FromStr for Bound {
     fn from_str(text: &str) -> Result<Self, String> {
         let wrong = || {
             format!(
-                "{text:?}: write MEASURE, one of < <= > >= = != and a number, such as link.rtt_us<50000"
+                "{text:?}: write MEASURE, one of < <= > >= = != and a number: link.rtt_us<50000"
             )
         };
         let at = text.find(['<', '>', '=', '!']).ok_or_else(wrong)?;
