@@ -19,7 +19,7 @@ help: ## list these commands
 	@echo "make <command>"
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-run: ## set up, build, and show two brokers carrying a real clip
+run: ## set up, build, and show a network that carries a real clip and survives a kill
 	@./scripts/setup.sh run
 	@$(MAKE) --no-print-directory build
 	$(SANGAM) demo

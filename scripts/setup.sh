@@ -19,8 +19,10 @@ libc6-dev|test -e /usr/include/stdlib.h|the C library to link with
 readonly RUN='
 ffmpeg|command -v ffmpeg && command -v ffprobe|publishing and playing clips
 '
-readonly TEST='
+readonly SITES='
 iproute2|command -v ip|network namespaces
+'
+readonly TEST='
 libxml2-utils|command -v xmllint|checking documents against their schema
 gstreamer1.0-tools|command -v gst-launch-1.0|a second, independent player
 gstreamer1.0-plugins-base|gst-inspect-1.0 --exists videotestsrc|its raw media
@@ -40,8 +42,8 @@ lack() {
 wanted() {
     case "$1" in
         run) printf '%s' "$BUILD" "$RUN" ;;
-        test) printf '%s' "$BUILD" "$RUN" "$TEST" ;;
-        bench) printf '%s' "$BUILD" ;;
+        test) printf '%s' "$BUILD" "$RUN" "$SITES" "$TEST" ;;
+        bench) printf '%s' "$BUILD" "$SITES" ;;
         *)
             echo "usage: scripts/setup.sh run|test|bench" >&2
             exit 2

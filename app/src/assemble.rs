@@ -1,11 +1,13 @@
 //! From the configuration to what the broker is started with.
 
 use std::net::{SocketAddr, ToSocketAddrs};
+use std::sync::Arc;
 
+use sangam_io::tls::{self, Roots, TlsError};
 use sangam_model::{Filter, Topic};
-use sangam_node::{BrokerConfig, LegReceive, LegSend, LegSpec, Queuing, RtcpPort};
+use sangam_node::{BrokerConfig, LegReceive, LegSend, LegSpec, Queuing, RtcpPort, Transport};
 
-use crate::config::{self, Config, HostPort, Leg, Rtcp};
+use crate::config::{self, Config, HostPort, Leg, Listen, Rtcp, Tls};
 use crate::exit::{Exit, Failure};
 use crate::identity::Identity;
 
@@ -22,8 +24,10 @@ pub(crate) fn broker(config: &Config, identity: &Identity) -> Result<BrokerConfi
         .iter()
         .map(|one| resolve(&one.address))
         .collect();
+    let join: Result<_, _> = config.links.join.iter().map(resolve).collect();
     let legs: Result<_, _> = config.legs.iter().map(leg).collect();
     let wrong = |message: String| Failure::new(Exit::Configuration, message);
+    let (shown, authorities) = certificate(&config.tls)?;
     let fallback = BrokerConfig::default();
     Ok(BrokerConfig {
         id: identity.id,
@@ -31,7 +35,15 @@ pub(crate) fn broker(config: &Config, identity: &Identity) -> Result<BrokerConfi
         secret,
         udp: config.listen.udp.clone(),
         tcp: config.listen.tcp.clone(),
+        streams: streams(&config.listen),
+        identity: shown.map(Arc::new),
+        authorities,
         links: links?,
+        join: join?,
+        region: config.broker.region.clone(),
+        public_address: config.listen.public,
+        quic: fallback.quic.clone(),
+        quic_links: fallback.quic_links.clone(),
         accept_links: config
             .links
             .accept
@@ -56,6 +68,35 @@ pub(crate) fn broker(config: &Config, identity: &Identity) -> Result<BrokerConfi
         keepalive_ms: config.broker.keepalive_ms,
         datagram_max: config.listen.datagram_max,
     })
+}
+
+/// What the broker shows, and whose certificates it believes.
+///
+/// # Errors
+/// A file cannot be used, with what to do.
+pub(crate) fn certificate(tls: &Tls) -> Result<(Option<tls::Identity>, Option<Roots>), Failure> {
+    let wrong = |error: TlsError| Failure::new(Exit::Configuration, error.to_string());
+    let identity = match (&tls.certificate, &tls.key) {
+        (Some(certificate), Some(key)) => {
+            Some(tls::Identity::load(certificate, key).map_err(wrong)?)
+        }
+        _ => None,
+    };
+    let authorities = tls.ca.as_deref().map(Roots::load);
+    Ok((identity, authorities.transpose().map_err(wrong)?))
+}
+
+fn streams(listen: &Listen) -> Vec<(Transport, SocketAddr)> {
+    let of = |transport: Transport| {
+        let mut all = listen.streams().into_iter();
+        let found = all.find(|(key, _)| *key == transport.name());
+        let addresses = found.map_or(&[][..], |(_, addresses)| addresses);
+        addresses.iter().map(move |address| (transport, *address))
+    };
+    [Transport::Tls, Transport::Ws, Transport::Wss]
+        .into_iter()
+        .flat_map(of)
+        .collect()
 }
 
 /// A checked leg in the broker's words.

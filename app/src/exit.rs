@@ -15,7 +15,7 @@ pub(crate) enum Exit {
     Configuration = 3,
     /// The broker does not answer.
     Unreachable = 4,
-    /// A token or grant is missing or wrong.
+    /// A token, grant or certificate is missing or wrong.
     Authentication = 5,
     /// It worked, but a threshold the caller gave was missed.
     Threshold = 10,

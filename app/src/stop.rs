@@ -49,11 +49,21 @@ impl Stop {
     }
 }
 
-/// SIGINT and SIGTERM, caught from the moment this is made.
+/// What a signal asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wish {
+    /// SIGINT, SIGTERM.
+    End,
+    /// SIGHUP.
+    Reload,
+}
+
+/// SIGINT, SIGTERM and SIGHUP, caught from the moment this is made.
 #[derive(Debug)]
 pub(crate) struct Signals {
     interrupt: Signal,
     terminate: Signal,
+    hang_up: Signal,
 }
 
 impl Signals {
@@ -65,14 +75,16 @@ impl Signals {
         Ok(Self {
             interrupt: signal(SignalKind::interrupt())?,
             terminate: signal(SignalKind::terminate())?,
+            hang_up: signal(SignalKind::hangup())?,
         })
     }
 
     /// Waits for the next one.
-    pub(crate) async fn next(&mut self) {
+    pub(crate) async fn next(&mut self) -> Wish {
         tokio::select! {
-            _ = self.interrupt.recv() => {}
-            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => Wish::End,
+            _ = self.terminate.recv() => Wish::End,
+            _ = self.hang_up.recv() => Wish::Reload,
         }
     }
 }

@@ -298,5 +298,7 @@ fn the_demonstration_succeeds_and_leaves_nothing_behind() {
     let facts: Value = serde_json::from_str(lines.lines().last().unwrap()).unwrap();
     assert_eq!(facts["event"], "demo");
     assert!(facts["relayed"].as_u64() > Some(100), "{facts}");
+    let killed = facts["killed"].as_str().unwrap_or_default();
+    assert!(["demo-b", "demo-c"].contains(&killed), "{facts}");
     assert_eq!(probe(&folder.path().join("demo.mkv")).0, ["h264", "opus"]);
 }

@@ -15,6 +15,7 @@ use crate::driver::{self, Driver};
 use crate::incoming::{Incoming, beyond_the_door};
 use crate::shared::Shared;
 use crate::state::{Link, Standing, State};
+use crate::way::Way;
 use crate::{ClientCounters, ClientError, ClientOptions, Publisher, Received, SendError};
 use crate::{Target, UpInfo};
 
@@ -25,15 +26,20 @@ pub struct Client {
     /// Of a network link.
     driver: Option<Driver>,
     target: String,
+    /// There is no other way that could work.
+    one_way: bool,
 }
 
 impl Client {
     /// Begins to connect and returns at once.
     ///
     /// # Errors
-    /// [`ClientError::Local`] if this machine has no socket or thread for it.
+    /// [`ClientError::Local`] if this machine has no socket or thread for it;
+    /// [`ClientError::NoAddress`], [`ClientError::Name`], [`ClientError::Tls`],
+    /// [`ClientError::Insecure`] if an address cannot be dialled. Names are looked up here.
     pub fn connect(target: Target, options: ClientOptions) -> Result<Self, ClientError> {
         let name = target.to_string();
+        let one_way = !matches!(&target, Target::Addresses(all) if all.len() > 1);
         let (door, driver, shared) = match target {
             Target::Door(ClientDoor { sender, receiver }) => {
                 let info = beyond_the_door();
@@ -43,8 +49,15 @@ impl Client {
                 shared.measures.set_local(info.datagram_max);
                 (receiver, None, Arc::new(shared))
             }
-            Target::Udp(address) => driver::udp(address, &options)?,
-            Target::Tcp(address) => driver::tcp(address, &options)?,
+            Target::Udp(address) => driver::start(vec![Way::Udp(address)], &options)?,
+            Target::Tcp(address) => driver::start(vec![Way::tcp(address)], &options)?,
+            Target::Addresses(all) => {
+                let ways: Result<Vec<_>, _> = all
+                    .iter()
+                    .map(|address| Way::resolve(address, &options.stream))
+                    .collect();
+                driver::start(ways?, &options)?
+            }
         };
         let incoming = Incoming::new(door, driver.is_some(), (shared.clone(), options.queue));
         Ok(Self {
@@ -52,28 +65,27 @@ impl Client {
             incoming,
             driver,
             target: name,
+            one_way,
         })
     }
 
     /// Waits until the link is up.
     ///
     /// # Errors
-    /// [`ClientError::NoAnswer`], [`ClientError::Refused`], [`ClientError::Closed`]: with what to
-    /// check.
+    /// [`ClientError::NoAnswer`], [`ClientError::Refused`], [`ClientError::Certificate`],
+    /// [`ClientError::Closed`]: with what to check.
     pub fn wait_up(&mut self, timeout: Duration) -> Result<UpInfo, ClientError> {
+        let one_way = self.one_way;
         let answer = self.incoming.wait_for(timeout, |state| match state.link() {
-            Link::Up(info) => Some(Ok(info)),
-            Link::Refused {
-                reason,
-                again: false,
-            } => Some(Err(reason)),
+            Link::Up(info) => Some(Some(info)),
+            Link::Refused { again: false, .. } => Some(None),
+            // Certificates do not change while somebody waits.
+            Link::Down if one_way && state.cause().is_some_and(|cause| cause.certificate) => {
+                Some(None)
+            }
             Link::Refused { again: true, .. } | Link::Down | Link::Closed => None,
         });
-        match answer {
-            Some(Ok(info)) => Ok(info),
-            Some(Err(reason)) => Err(self.refused(reason)),
-            None => Err(self.unanswered(timeout)),
-        }
+        answer.flatten().ok_or_else(|| self.unanswered(timeout))
     }
 
     /// Asks to publish and waits for the broker's leave; also while the link is not up yet.
@@ -237,10 +249,16 @@ impl Client {
             Link::Refused { reason, .. } => self.refused(reason),
             Link::Closed => ClientError::Closed,
             Link::Up(_) => ClientError::Unanswered(waited),
-            Link::Down => ClientError::NoAnswer {
-                target: self.target.clone(),
-                waited,
-                cause: state.cause(),
+            Link::Down => match state.cause() {
+                Some(cause) if cause.certificate => ClientError::Certificate {
+                    target: self.target.clone(),
+                    cause: cause.text.clone(),
+                },
+                cause => ClientError::NoAnswer {
+                    target: self.target.clone(),
+                    waited,
+                    cause: cause.map(|cause| cause.text.clone()),
+                },
             },
         }
     }

@@ -37,6 +37,8 @@ counters! {
     received_bytes,
     /// Times the link came up.
     ups,
+    /// Times a better way took over while the link was up.
+    moves,
     /// Dropped: published while the link was down.
     dropped_down,
     /// Dropped: published faster than the driver or broker takes it.

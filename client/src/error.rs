@@ -4,6 +4,7 @@ use core::fmt;
 use core::time::Duration;
 use std::io;
 
+use sangam_io::tls::TlsError;
 use sangam_model::MediaInfoError;
 use sangam_model::limits::{EVENT_LEN_MAX, FILTERS_PER_CLIENT, STREAMS_PER_CLIENT};
 use sangam_wire::Refusal;
@@ -14,6 +15,26 @@ use sangam_wire::Refusal;
 pub enum ClientError {
     /// This machine has no socket, descriptor or thread for the client.
     Local(io::Error),
+    /// A name has no address.
+    Name {
+        /// The name.
+        host: String,
+        /// What the system says.
+        why: String,
+    },
+    /// Certificates, keys or authorities of this side cannot be used.
+    Tls(TlsError),
+    /// Any certificate would be taken, and the broker is not on this machine.
+    Insecure(String),
+    /// One side does not believe the other's certificate.
+    Certificate {
+        /// The address that was dialled.
+        target: String,
+        /// Why, and what to do.
+        cause: String,
+    },
+    /// There is no address to dial.
+    NoAddress,
     /// No broker answered in time.
     NoAnswer {
         /// The address that was dialled.
@@ -75,6 +96,20 @@ impl fmt::Display for ClientError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Local(error) => write!(f, "the client could not start: {error}"),
+            Self::Name { host, why } => write!(
+                f,
+                "{host}: {why}; check the name, or give an address such as 192.0.2.1:4600"
+            ),
+            Self::Tls(error) => error.fmt(f),
+            Self::Insecure(target) => write!(
+                f,
+                "{target} is not on this machine: without a check of its certificate anybody \
+                 could answer in its name; name the authority's file instead"
+            ),
+            Self::Certificate { target, cause } => {
+                write!(f, "no trust between this client and {target}: {cause}")
+            }
+            Self::NoAddress => f.write_str("say where the broker is, such as wss://example.org"),
             Self::NoAnswer {
                 target,
                 waited,

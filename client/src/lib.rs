@@ -27,10 +27,14 @@
 //! A [`Client`] receives and asks; each [`Publisher`] sends one stream and may live in another
 //! thread. Neither ever waits for the network, except where a method takes a timeout.
 //!
-//! # Three ways
-//! [`Target`] says how the broker is reached: by datagrams, by a byte stream, or through a door
-//! in the same process. Over a network one thread for each client (`driver/`) keeps the link; the
-//! client itself only knows the door between them.
+//! # Many ways
+//! [`Target`] says how the broker is reached: by datagrams, by a byte stream (TCP, TLS, WebSocket),
+//! or through a door in the same process. Over a network one thread for each client (`driver/`)
+//! keeps the link; the client itself only knows the door between them.
+//!
+//! Of several [`Address`]es the first that works is used. On a lower one the driver tries a better
+//! one from time to time and moves over: the new link is up and everything is restored there
+//! before the old one ends, and what comes by both is handed on once.
 //!
 //! # When the link dies
 //! The driver dials again, with growing pauses, and restores every subscription and publication;
@@ -46,6 +50,7 @@
 //! An announcement comes before the events of its stream unless its datagram was lost on the
 //! way: an event of an unknown stream is no error, its announcement follows.
 
+mod address;
 mod client;
 mod counters;
 mod driver;
@@ -56,10 +61,12 @@ mod publisher;
 mod received;
 mod shared;
 mod state;
+mod way;
 
+pub use address::{Address, AddressError, ProxyAddress, Scheme};
 pub use client::Client;
 pub use counters::ClientCounters;
 pub use error::{ClientError, SendError};
-pub use options::{Buffers, ClientOptions, Target};
+pub use options::{Buffers, ClientOptions, StreamOptions, Target};
 pub use publisher::{Numbering, Outgoing, Publisher};
 pub use received::{Received, UpInfo};

@@ -1,12 +1,17 @@
 //! Where the broker is, and how much a client may hold.
 
 use core::fmt;
+use core::time::Duration;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use sangam_io::door::ClientDoor;
 use sangam_io::pool::Pool;
+use sangam_io::tls::{Identity, Trust};
 use sangam_link::Backoff;
+
+use crate::{Address, ProxyAddress};
 
 /// How a broker is reached.
 #[derive(Debug)]
@@ -15,6 +20,8 @@ pub enum Target {
     Udp(SocketAddr),
     /// By a byte stream: where datagrams do not pass.
     Tcp(SocketAddr),
+    /// By the first of these addresses that works, best first.
+    Addresses(Vec<Address>),
     /// In the same process.
     Door(ClientDoor),
 }
@@ -26,6 +33,20 @@ pub struct Buffers {
     pub small: usize,
     /// Buffers of 16,384 bytes, for large events.
     pub large: usize,
+}
+
+/// How streams reach the broker.
+#[derive(Clone, Debug, Default)]
+pub struct StreamOptions {
+    /// Which brokers are believed; `None`: what the system trusts. [`Trust::Anybody`] is taken
+    /// for loopback addresses only.
+    pub trust: Option<Trust>,
+    /// The name the broker's certificate must have; `None`: the host of the address.
+    pub server_name: Option<String>,
+    /// What is shown to a broker that asks who calls.
+    pub identity: Option<Arc<Identity>>,
+    /// Through which proxy.
+    pub proxy: Option<ProxyAddress>,
 }
 
 /// What a client is made with.
@@ -41,6 +62,10 @@ pub struct ClientOptions {
     pub send_buffers: Buffers,
     /// Pauses between attempts to connect.
     pub backoff: Backoff,
+    /// How streams reach the broker.
+    pub stream: StreamOptions,
+    /// How long a client stays on a lower way before it tries a better one.
+    pub climb_after: Duration,
     /// Largest datagram to use, in bytes of UDP payload; `None`: as the path to the broker has it.
     pub datagram_max: Option<u16>,
     /// Bytes of the socket's receive buffer; 0: the system's default.
@@ -75,6 +100,8 @@ impl Default for ClientOptions {
                 large: 64,
             },
             backoff: Backoff::default(),
+            stream: StreamOptions::default(),
+            climb_after: Duration::from_secs(60),
             datagram_max: None,
             socket_buffer: 1 << 20,
             local: None,
@@ -89,6 +116,10 @@ impl fmt::Display for Target {
         match self {
             Self::Udp(address) => write!(f, "udp {address}"),
             Self::Tcp(address) => write!(f, "tcp {address}"),
+            Self::Addresses(all) => {
+                let all: Vec<_> = all.iter().map(ToString::to_string).collect();
+                f.write_str(&all.join(", "))
+            }
             Self::Door(_) => f.write_str("the broker in this process"),
         }
     }

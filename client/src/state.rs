@@ -15,11 +15,19 @@ use crate::{ClientError, Received, UpInfo};
 #[derive(Debug)]
 pub(crate) struct State {
     link: Link,
-    /// What the system said about the last failed attempt.
-    cause: Option<String>,
+    /// What was heard about the last failed attempt.
+    cause: Option<Cause>,
     next_request: u32,
     subscriptions: Vec<Subscription>,
     publications: Vec<Registered>,
+}
+
+/// Why an attempt failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Cause {
+    pub(crate) text: String,
+    /// One side does not believe the other's certificate.
+    pub(crate) certificate: bool,
 }
 
 /// How the link to the broker is.
@@ -94,6 +102,15 @@ impl Publication {
     }
 }
 
+impl From<String> for Cause {
+    fn from(text: String) -> Self {
+        Self {
+            text,
+            certificate: false,
+        }
+    }
+}
+
 impl State {
     pub(crate) fn new(link: Link) -> Self {
         Self {
@@ -113,11 +130,11 @@ impl State {
         matches!(self.link, Link::Up(_))
     }
 
-    pub(crate) fn cause(&self) -> Option<String> {
-        self.cause.clone()
+    pub(crate) fn cause(&self) -> Option<&Cause> {
+        self.cause.as_ref()
     }
 
-    pub(crate) fn set_cause(&mut self, cause: String) {
+    pub(crate) fn set_cause(&mut self, cause: Cause) {
         self.cause = Some(cause);
     }
 
@@ -203,9 +220,15 @@ impl State {
 
     /// The link is up: what was asked for is asked again, under new numbers, so that no late
     /// answer can be mistaken.
-    pub(crate) fn up(&mut self, info: UpInfo, mut send: impl FnMut(Message)) {
+    pub(crate) fn up(&mut self, info: UpInfo, send: impl FnMut(Message)) {
         self.down(Link::Up(info));
         self.cause = None;
+        self.restore(send);
+    }
+
+    /// Asks for everything on another link while the one there was goes on; that one's answers
+    /// are not known any more.
+    pub(crate) fn restore(&mut self, mut send: impl FnMut(Message)) {
         for index in 0..self.subscriptions.len() {
             let request = self.request();
             let known = &mut self.subscriptions[index];
@@ -221,6 +244,13 @@ impl State {
             known.request = request;
             known.refused = None;
             send(known.publication.request(request));
+        }
+    }
+
+    /// Another link has taken over; what was published there already goes on.
+    pub(crate) fn moved(&mut self, info: UpInfo) {
+        if self.link != Link::Closed {
+            self.link = Link::Up(info);
         }
     }
 

@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use sangam_io::poll::{Events, Interest, Poller};
 use sangam_io::pool::Pool;
-use sangam_io::tcp::{Framed, FramedError, OutLimits, Progress, accept, connect, listen};
+use sangam_io::stream::{Framed, FramedError, OutLimits, Progress};
+use sangam_io::tcp::{accept, connect, listen};
 use sangam_model::limits::EVENT_LEN_MAX;
 
 const LIMITS: OutLimits = OutLimits {
@@ -41,7 +42,7 @@ fn unit(bytes: &[u8]) -> Vec<u8> {
 
 /// Reads once something is there; what came and how it went.
 fn read(framed: &mut Framed) -> (Vec<Vec<u8>>, Result<Progress, FramedError>) {
-    ready(framed.stream(), Interest::Read);
+    ready(framed.socket(), Interest::Read);
     let mut units = Vec::new();
     let result = framed.read_units(|unit| units.push(unit.to_vec()));
     (units, result)
@@ -163,7 +164,7 @@ fn a_peer_that_does_not_read_fills_its_queue_and_no_more() {
         near.read_exact(&mut all).map(|()| all)
     });
     while !framed.write().unwrap() {
-        ready(framed.stream(), Interest::ReadWrite);
+        ready(framed.socket(), Interest::ReadWrite);
     }
     let all = reader.join().unwrap().unwrap();
     assert_eq!(all, unit(&bytes).repeat(pushed));

@@ -18,15 +18,18 @@ use sangam_link::Acceptor;
 use sangam_model::Class;
 
 use crate::broker::{Addresses, Broker, LinkInfo, ShardHandle, StartError};
+use crate::certificate::Certificate;
 use crate::command::{ControlEvent, Entry, LaneCommand, Outlet, ShardCommand};
-use crate::config::{BrokerConfig, Queuing};
+use crate::config::{BrokerConfig, Queuing, Transport};
 use crate::control::{self, Control};
 use crate::counters::Counters;
-use crate::lane::{self, Lane, LinkTable, ShardDoor};
+use crate::lane::{self, Lane, LinkTable, QuicEnds, ShardDoor};
+use crate::organise;
 use crate::port::door::DoorPort;
 use crate::port::leg::LegPort;
 use crate::port::native::NativePort;
-use crate::port::tcp::TcpPort;
+use crate::port::quic::Opening;
+use crate::port::tcp::{Entrance, TcpPort};
 use crate::shard::{self, RING, Shard};
 use crate::welcome::Greeting;
 
@@ -47,7 +50,9 @@ struct Site {
     acceptor: Acceptor,
     control: (SyncSender<ControlEvent>, Waker),
     lane_waker: Waker,
-    tcp: Vec<SocketAddr>,
+    quic: Vec<Opening>,
+    streams: Vec<(Transport, SocketAddr)>,
+    certificate: Certificate,
 }
 
 /// The ends of a shard that others hold.
@@ -66,6 +71,9 @@ type Running = (
     Vec<(String, Arc<Counters>)>,
     Vec<JoinHandle<()>>,
 );
+
+/// What the lane alone holds.
+type LaneEnds = (Vec<UdpSocket>, QuicEnds, Sleeper, Receiver<LaneCommand>);
 
 /// What the lane and control talk through.
 struct Middle {
@@ -95,6 +103,11 @@ pub(crate) fn start(config: BrokerConfig) -> Result<Broker, StartError> {
         (control_sender, control_waker),
         lane_waker.clone(),
     );
+    if let Some(identity) = &site.config.identity {
+        let authorities = site.config.authorities.as_ref();
+        let shown = site.certificate.show(identity, authorities);
+        shown.map_err(StartError::Tls)?;
+    }
     let ends = site.shards(&udp)?;
     let (lane_commands, lane_inbox) = sync_channel(COMMANDS);
     let middle = Middle {
@@ -115,6 +128,8 @@ pub(crate) fn start(config: BrokerConfig) -> Result<Broker, StartError> {
             .iter()
             .map(|end| (end.commands.clone(), end.waker.clone()))
             .collect(),
+        description: organise::description(&site.config, &udp),
+        organiser: organise::organiser(&site.config),
     });
     let counters = counters(&middle, &ends);
     let (doors, handles, mut running) = part(ends);
@@ -122,9 +137,11 @@ pub(crate) fn start(config: BrokerConfig) -> Result<Broker, StartError> {
         Queuing::Double => None,
         Queuing::Single => running.pop(),
     };
+    let quic = QuicEnds::open(&site.config)?;
+    let quic_links = quic.addresses();
     let lane = site.lane(
         &middle,
-        (sockets, lane_sleeper, lane_inbox),
+        (sockets, quic, lane_sleeper, lane_inbox),
         (doors, inline),
     )?;
     let mut threads = vec![spawn("sangam-control", move || control.run())?];
@@ -134,7 +151,11 @@ pub(crate) fn start(config: BrokerConfig) -> Result<Broker, StartError> {
             shard.run()
         })?);
     }
-    site.broker(udp, middle.shown, (handles, counters, threads))
+    site.broker(
+        (udp, quic_links),
+        middle.shown,
+        (handles, counters, threads),
+    )
 }
 
 /// The ends of all shards by who holds them.
@@ -178,7 +199,9 @@ impl Site {
             acceptor: Acceptor::new(config.secret),
             control,
             lane_waker,
-            tcp: config.tcp.clone(),
+            quic: Vec::new(),
+            streams: streams(&config),
+            certificate: Certificate::default(),
             config,
         }
     }
@@ -188,19 +211,30 @@ impl Site {
             Queuing::Double => self.config.shards,
             Queuing::Single => 1,
         };
-        self.tcp.retain(|address| !lacks_family(*address));
-        for address in &self.tcp {
-            is_free(*address).map_err(|source| cannot_listen(*address, source))?;
+        self.streams.retain(|(_, address)| !lacks_family(*address));
+        for (transport, address) in &self.streams {
+            if transport.is_encrypted() && self.config.identity.is_none() {
+                return Err(StartError::Config("a port with TLS needs a certificate"));
+            }
+            is_free(*address).map_err(|source| cannot_listen((*transport, *address), source))?;
         }
-        (0..shards)
-            .map(|number| self.shard(number as u16, udp))
+        let wakes: Vec<_> = (0..shards).map(|_| pair()).collect::<Result<_, _>>()?;
+        let wakers: Vec<Waker> = wakes.iter().map(|(waker, _)| waker.clone()).collect();
+        for address in &self.config.quic {
+            if !lacks_family(*address) {
+                self.quic.push(Opening::new(*address, &wakers)?);
+            }
+        }
+        (0..)
+            .zip(wakes)
+            .map(|(number, wake)| self.shard(number, wake, udp))
             .collect()
     }
 
     fn lane(
         &self,
         middle: &Middle,
-        (sockets, sleeper, commands): (Vec<UdpSocket>, Sleeper, Receiver<LaneCommand>),
+        (sockets, quic, sleeper, commands): LaneEnds,
         (shards, inline): (Vec<ShardDoor>, Option<Shard>),
     ) -> Result<Lane, StartError> {
         let udp: Vec<SocketAddr> = sockets.iter().map(UdpSocket::local_addr).collect();
@@ -215,6 +249,7 @@ impl Site {
             control: self.outlet(),
             shards,
             links: link_table(self, &udp, middle.shown.clone()),
+            quic,
             acceptor: self.acceptor.clone(),
             accept_links: self.config.accept_links.clone(),
             publisher_packets_per_s: self.config.publisher_packets_per_s,
@@ -226,14 +261,22 @@ impl Site {
 
     fn broker(
         self,
-        udp: Vec<SocketAddr>,
+        (udp, quic_links): (Vec<SocketAddr>, Vec<SocketAddr>),
         links: Arc<Mutex<Vec<LinkInfo>>>,
         (shards, counters, threads): Running,
     ) -> Result<Broker, StartError> {
+        let (tcp, streams): (Vec<_>, _) =
+            (self.streams.into_iter()).partition(|(transport, _)| *transport == Transport::Tcp);
         let broker = Broker {
             id: self.config.id,
             incarnation: self.config.incarnation,
-            addresses: Addresses { udp, tcp: self.tcp },
+            addresses: Addresses {
+                udp,
+                quic: self.quic.iter().map(|opening| opening.address).collect(),
+                quic_links,
+                tcp: tcp.into_iter().map(|(_, address)| address).collect(),
+                streams,
+            },
             control: self.control.0,
             control_waker: self.control.1,
             shards,
@@ -241,6 +284,7 @@ impl Site {
             links,
             pool: self.pool,
             next_shard: AtomicU32::new(0),
+            certificate: self.certificate,
             threads,
         };
         for leg in self.config.legs {
@@ -264,8 +308,12 @@ impl Site {
         Outlet::new(self.control.0.clone(), self.control.1.clone())
     }
 
-    fn shard(&mut self, number: u16, udp: &[SocketAddr]) -> Result<ShardEnds, StartError> {
-        let (waker, sleeper) = pair()?;
+    fn shard(
+        &mut self,
+        number: u16,
+        (waker, sleeper): (Waker, Sleeper),
+        udp: &[SocketAddr],
+    ) -> Result<ShardEnds, StartError> {
         let counters = Arc::new(Counters::default());
         let mut ports: Vec<Box<dyn Port>> = Vec::new();
         let mut admissions = Vec::new();
@@ -274,8 +322,14 @@ impl Site {
             admissions.push(sender);
             ports.push(Box::new(self.native(*address, arrivals, &counters)?));
         }
-        for index in 0..self.tcp.len() {
-            ports.push(Box::new(self.tcp(index, &counters)?));
+        for index in 0..self.streams.len() {
+            ports.push(Box::new(self.stream(index, &counters)?));
+        }
+        for opening in &mut self.quic {
+            let greeter = (self.acceptor.clone(), self.greeting.clone());
+            let shown = (self.certificate.clone(), counters.clone());
+            let port = opening.port(number, &self.config, greeter, shown)?;
+            ports.push(Box::new(port));
         }
         let (legs, leg_commands) = sync_channel(REQUESTS);
         ports.push(Box::new(LegPort::new(leg_commands, counters.clone())));
@@ -338,15 +392,21 @@ impl Site {
     }
 
     /// The shard's listener; the first shard settles the port number for all.
-    fn tcp(&mut self, index: usize, counters: &Arc<Counters>) -> Result<TcpPort, StartError> {
-        let address = self.tcp[index];
-        let listener = listen(address).map_err(|source| cannot_listen(address, source))?;
-        self.tcp[index] = listener.local_addr()?;
+    fn stream(&mut self, index: usize, counters: &Arc<Counters>) -> Result<TcpPort, StartError> {
+        let (transport, address) = self.streams[index];
+        let listener =
+            listen(address).map_err(|source| cannot_listen((transport, address), source))?;
+        self.streams[index].1 = listener.local_addr()?;
+        let entrance = Entrance {
+            listener,
+            transport,
+            certificate: self.certificate.clone(),
+        };
         let (acceptor, greeting) = (self.acceptor.clone(), self.greeting.clone());
-        let queued_max = self.config.pool_small / (4 * self.config.shards * self.tcp.len());
+        let queued_max = self.config.pool_small / (4 * self.config.shards * self.streams.len());
         let counters = counters.clone();
         Ok(TcpPort::new(
-            listener,
+            entrance,
             acceptor,
             (greeting, queued_max),
             counters,
@@ -354,9 +414,18 @@ impl Site {
     }
 }
 
-fn cannot_listen(address: SocketAddr, source: std::io::Error) -> StartError {
+/// All listeners for streams.
+fn streams(config: &BrokerConfig) -> Vec<(Transport, SocketAddr)> {
+    let plain = config.tcp.iter().map(|address| (Transport::Tcp, *address));
+    plain.chain(config.streams.iter().copied()).collect()
+}
+
+fn cannot_listen(
+    (transport, address): (Transport, SocketAddr),
+    source: std::io::Error,
+) -> StartError {
     StartError::Bind {
-        transport: "tcp",
+        transport: transport.name(),
         address,
         source,
     }
@@ -439,6 +508,16 @@ fn link_table(site: &Site, udp: &[SocketAddr], shown: Arc<Mutex<Vec<LinkInfo>>>)
     for address in &site.config.links {
         if !links.add_configured(*address) {
             tracing::warn!(%address, "a link is configured twice, or for another address family");
+        }
+    }
+    for address in &site.config.join {
+        // A seed that is configured as a link, too, stays.
+        links.add_organised(*address);
+    }
+    for neighbour in &site.config.quic_links.dial {
+        if !links.add_quic(neighbour) {
+            let address = neighbour.address;
+            tracing::warn!(%address, "a link by QUIC or its fallback is configured twice");
         }
     }
     links

@@ -9,11 +9,14 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use sangam_io::door::{ClientDoor, door};
+use sangam_io::tls::{Identity, Roots, TlsError};
 use sangam_io::wake::Waker;
-use sangam_model::{BrokerId, Filter, Incarnation, MediaInfo, StreamId, Topic};
+use sangam_model::{BrokerId, Filter, Incarnation, Measured, MediaInfo, StreamId, Topic};
+use sangam_wire::Traffic;
 
+use crate::certificate::Certificate;
 use crate::command::ControlEvent;
-use crate::config::{BrokerConfig, LegSpec};
+use crate::config::{BrokerConfig, LegSpec, Transport};
 use crate::counters::{Counters, Sample};
 use crate::port::door::Arrival;
 use crate::port::leg::{LegCommand, LegError, LegInfo};
@@ -30,7 +33,7 @@ pub(crate) const DOOR: usize = 4_096;
 pub enum StartError {
     /// An address cannot be bound.
     Bind {
-        /// `udp` or `tcp`.
+        /// `udp`, `quic`, `tcp`, `tls`, `ws` or `wss`.
         transport: &'static str,
         /// The address.
         address: SocketAddr,
@@ -39,6 +42,10 @@ pub enum StartError {
     },
     /// The configuration contradicts itself.
     Config(&'static str),
+    /// QUIC cannot be spoken with this certificate or these settings.
+    Quic(sangam_io::quic::ConfigError),
+    /// The certificate cannot be shown.
+    Tls(TlsError),
     /// A leg of the configuration cannot be made.
     Leg(String, LegError),
     /// The kernel refuses something else.
@@ -67,6 +74,8 @@ impl std::fmt::Display for StartError {
                 write!(f, "cannot listen on {transport} {address}: {source}")
             }
             Self::Config(what) => f.write_str(what),
+            Self::Quic(error) => write!(f, "QUIC: {error}"),
+            Self::Tls(error) => error.fmt(f),
             Self::Leg(name, error) => write!(f, "leg `{name}`: {error}"),
             Self::Io(error) => write!(f, "the kernel refuses: {error}"),
         }
@@ -88,6 +97,24 @@ pub struct Addresses {
     pub udp: Vec<SocketAddr>,
     /// TCP ports.
     pub tcp: Vec<SocketAddr>,
+    /// QUIC ports for clients.
+    pub quic: Vec<SocketAddr>,
+    /// QUIC ports for neighbours.
+    pub quic_links: Vec<SocketAddr>,
+    /// Ports for streams of the other kinds.
+    pub streams: Vec<(Transport, SocketAddr)>,
+}
+
+impl Addresses {
+    /// The ports of one kind.
+    #[must_use]
+    pub fn of(&self, transport: Transport) -> Vec<SocketAddr> {
+        if transport == Transport::Tcp {
+            return self.tcp.clone();
+        }
+        let of_kind = self.streams.iter().filter(|(kind, _)| *kind == transport);
+        of_kind.map(|(_, address)| *address).collect()
+    }
 }
 
 /// One stream that the broker knows.
@@ -116,8 +143,12 @@ pub struct Brief {
     pub filters: usize,
     /// Some of them.
     pub interest: Vec<Filter>,
-    /// Brokers known, this one included.
+    /// Brokers that can be reached, this one included.
     pub brokers: usize,
+    /// What crossing the link to each neighbour costs.
+    pub weights: Vec<(BrokerId, u16)>,
+    /// The same in all brokers with the same map.
+    pub epoch: u64,
 }
 
 /// A neighbour link as it stands.
@@ -125,12 +156,22 @@ pub struct Brief {
 pub struct LinkInfo {
     /// The neighbour's address.
     pub address: SocketAddr,
+    /// `udp` or `quic`.
+    pub transport: &'static str,
     /// Who it is, once known.
     pub peer: Option<(BrokerId, Incarnation)>,
     /// Whether events flow.
     pub up: bool,
+    /// Whether the neighbour has not been heard for 150 ms.
+    pub suspect: bool,
     /// Smoothed round trip.
     pub rtt: Option<Duration>,
+    /// Round trip, jitter and loss towards the neighbour, once measured.
+    pub measured: Option<Measured>,
+    /// Units sent since the link came up.
+    pub sent: Traffic,
+    /// Units received since the link came up.
+    pub received: Traffic,
 }
 
 /// A way to one shard for the handle.
@@ -154,6 +195,7 @@ pub struct Broker {
     pub(crate) links: Arc<std::sync::Mutex<Vec<LinkInfo>>>,
     pub(crate) pool: sangam_io::pool::Pool,
     pub(crate) next_shard: AtomicU32,
+    pub(crate) certificate: Certificate,
     pub(crate) threads: Vec<JoinHandle<()>>,
 }
 
@@ -182,6 +224,15 @@ impl Broker {
     #[must_use]
     pub fn addresses(&self) -> &Addresses {
         &self.addresses
+    }
+
+    /// Shows another certificate to who comes from now on, and checks theirs by `authorities`; who
+    /// is here stays.
+    ///
+    /// # Errors
+    /// The key does not fit; then nothing changes.
+    pub fn show(&self, identity: &Identity, authorities: Option<&Roots>) -> Result<(), TlsError> {
+        self.certificate.show(identity, authorities)
     }
 
     /// Everything the broker counts.

@@ -7,7 +7,7 @@ use std::sync::mpsc::{SyncSender, TrySendError};
 
 use sangam_broker::{LinkId, Owner};
 use sangam_io::wake::Waker;
-use sangam_model::{Filter, MediaInfo, StreamId, Time, Topic};
+use sangam_model::{BrokerId, Filter, Measured, MediaInfo, StreamId, Time, Topic};
 use sangam_wire::Message;
 
 use sangam_io::pool::Packet;
@@ -43,7 +43,14 @@ pub(crate) enum ShardCommand {
 /// To the lane, from control.
 #[derive(Debug)]
 pub(crate) enum LaneCommand {
-    Send { link: LinkId, message: Message },
+    Send {
+        link: LinkId,
+        message: Message,
+    },
+    /// Link with the broker at this address, and keep trying.
+    Dial(SocketAddr),
+    /// No more, if the link was made by [`LaneCommand::Dial`].
+    HangUp(SocketAddr),
     Stop,
 }
 
@@ -65,8 +72,21 @@ pub(crate) enum ControlEvent {
     },
     /// A client left; its streams end.
     OwnerGone(Owner),
-    LinkUp(LinkId),
+    LinkUp {
+        link: LinkId,
+        peer: BrokerId,
+        address: SocketAddr,
+    },
     LinkDown(LinkId),
+    /// A neighbour was not heard for 150 ms; its link may die, or recover.
+    LinkSuspect(LinkId),
+    /// A suspect neighbour is heard again.
+    LinkRecovered(LinkId),
+    /// How good a link is: once a second, or when it changed by more than a fifth.
+    LinkMeasured {
+        link: LinkId,
+        measured: Measured,
+    },
     Message {
         link: LinkId,
         message: Message,

@@ -1,7 +1,9 @@
 //! What a broker is started with.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 
+use sangam_io::tls::{Identity, Roots};
 use sangam_model::{BrokerId, Filter, Incarnation, MediaInfo, Topic, limits};
 
 /// How events wait for delivery.
@@ -13,6 +15,41 @@ pub enum Queuing {
     /// Uyar & Fox, section 3: one thread, first come first served, neighbours first within each
     /// packet. The baseline of the `double-queue` experiment.
     Single,
+}
+
+/// What is spoken at a listener for streams.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Transport {
+    /// Units as they are, for trusted networks.
+    Tcp,
+    /// The same through TLS.
+    Tls,
+    /// Messages of a WebSocket, for trusted networks or behind a proxy that does TLS.
+    Ws,
+    /// The same through TLS.
+    Wss,
+}
+
+impl Transport {
+    /// Every one there is.
+    pub const ALL: [Self; 4] = [Self::Tcp, Self::Tls, Self::Ws, Self::Wss];
+
+    /// As in configurations, addresses and metrics.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Tcp => "tcp",
+            Self::Tls => "tls",
+            Self::Ws => "ws",
+            Self::Wss => "wss",
+        }
+    }
+
+    /// Whether a certificate is shown.
+    #[must_use]
+    pub const fn is_encrypted(self) -> bool {
+        matches!(self, Self::Tls | Self::Wss)
+    }
 }
 
 /// A range of addresses, for example 10.0.0.0/8.
@@ -88,6 +125,29 @@ pub struct LegSend {
     pub filter: Filter,
 }
 
+/// A neighbour that is dialled by QUIC.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct QuicNeighbour {
+    /// Its port for neighbours.
+    pub address: SocketAddr,
+    /// What its certificate must be for: a host name or an address.
+    pub name: String,
+    /// Its public UDP port, used as long as QUIC does not get through.
+    pub fallback: Option<SocketAddr>,
+}
+
+/// Links to neighbours by QUIC, with certificates at both ends.
+#[derive(Clone, Debug, Default)]
+pub struct QuicLinks {
+    /// Where neighbours may dial, at most one address per family; port 0 lets the kernel choose.
+    pub listen: Vec<SocketAddr>,
+    /// Neighbours to dial.
+    pub dial: Vec<QuicNeighbour>,
+    /// Who signs the certificates of neighbours. Theirs, like our [`BrokerConfig::identity`], must
+    /// hold the Ed25519 key that the broker's id is the hash of.
+    pub authority: Option<Roots>,
+}
+
 /// Everything a broker needs to know. Identities and addresses are checked by the caller.
 #[derive(Clone, Debug)]
 pub struct BrokerConfig {
@@ -101,8 +161,25 @@ pub struct BrokerConfig {
     pub udp: Vec<SocketAddr>,
     /// TCP addresses, at most one per address family.
     pub tcp: Vec<SocketAddr>,
+    /// QUIC addresses, at most one per address family.
+    pub quic: Vec<SocketAddr>,
+    /// Addresses for streams of the other kinds; at most one per kind and address family.
+    pub streams: Vec<(Transport, SocketAddr)>,
+    /// The certificate shown at encrypted ones.
+    pub identity: Option<Arc<Identity>>,
+    /// Whose certificates count if a client shows one; nobody has to.
+    pub authorities: Option<Roots>,
     /// Neighbour brokers to dial.
     pub links: Vec<SocketAddr>,
+    /// Links by QUIC.
+    pub quic_links: QuicLinks,
+    /// Brokers by which to join a network: links are then made, and given up, as the map asks for
+    /// it. With none the broker keeps to `links`, and takes what others make.
+    pub join: Vec<SocketAddr>,
+    /// Where the broker stands, as its operator calls the place; at most 32 bytes.
+    pub region: String,
+    /// Where other brokers may dial this one, if not where it listens.
+    pub public_address: Option<SocketAddr>,
     /// Networks from which neighbour brokers may dial.
     pub accept_links: Vec<Network>,
     /// Legs that exist from the start.
@@ -140,7 +217,15 @@ impl Default for BrokerConfig {
             secret: [0; 16],
             udp: vec![loopback],
             tcp: vec![loopback],
+            quic: Vec::new(),
+            streams: Vec::new(),
+            identity: None,
+            authorities: None,
             links: Vec::new(),
+            join: Vec::new(),
+            region: String::new(),
+            public_address: None,
+            quic_links: QuicLinks::default(),
             accept_links: vec![Network {
                 address: loopback.ip(),
                 prefix: 8,

@@ -1,4 +1,4 @@
-//! Control: what changes rarely. It owns interest and streams, and publishes the snapshot.
+//! Control: what changes rarely. It owns routing and streams, and publishes the snapshot.
 //!
 //! It sleeps until told something, does all that follows, and builds at most one snapshot for a
 //! whole batch of changes.
@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use sangam_broker::{
-    Change, FilterIndex, InterestInput, InterestOutput, InterestTable, LinkId, Owner, Publication,
-    Snapshot, StreamChange, StreamError, StreamInput, StreamOutput, StreamTable,
+    Change, Description, FilterIndex, LinkId, Owner, Publication, Routing, RoutingInput,
+    RoutingOutput, Snapshot, StreamChange, StreamError, StreamInput, StreamOutput, StreamTable,
 };
 use sangam_io::clock;
 use sangam_io::wake::{Sleeper, Waker};
@@ -21,6 +21,7 @@ use sangam_wire::{Message, Refusal};
 
 use crate::broker::{Brief, StreamInfo};
 use crate::command::{ControlEvent, LaneCommand, ShardCommand, Wish};
+use crate::organise::Organiser;
 
 /// Events handled before their consequences are published.
 const BATCH: usize = 1_024;
@@ -38,12 +39,16 @@ pub(crate) struct Parts {
     pub(crate) snapshot: Arc<ArcSwap<Snapshot>>,
     pub(crate) lane: (SyncSender<LaneCommand>, Waker),
     pub(crate) shards: Vec<(SyncSender<ShardCommand>, Waker)>,
+    /// What the broker says of itself.
+    pub(crate) description: Description,
+    /// Makes links by itself, if the broker has joined a network.
+    pub(crate) organiser: Option<Organiser>,
 }
 
 /// The control thread.
 pub(crate) struct Control {
     parts: Parts,
-    interest: InterestTable,
+    routing: Routing,
     streams: StreamTable,
     /// Which shards hold which filters.
     filters: FilterIndex<u16>,
@@ -54,8 +59,10 @@ pub(crate) struct Control {
 
 impl Control {
     pub(crate) fn new(parts: Parts) -> Self {
+        let mut routing = Routing::new(parts.id, parts.incarnation);
+        routing.describe(clock::now(), parts.description.clone());
         Self {
-            interest: InterestTable::new(parts.id, parts.incarnation),
+            routing,
             streams: StreamTable::new(parts.id, parts.incarnation),
             filters: FilterIndex::new(FILTERS_PER_BROKER * 64),
             unasked: HashSet::new(),
@@ -75,9 +82,10 @@ impl Control {
                 self.handle(event, &mut published);
             }
             let now = clock::now();
-            self.interest.handle(now, InterestInput::Tick);
+            self.routing.handle(now, RoutingInput::Tick);
             self.streams.handle(now, StreamInput::Tick);
             self.settle();
+            self.organise();
             // Only now does the lane know the streams, so only now may their owners send.
             for (owner, message) in published {
                 self.answer(owner, message);
@@ -92,9 +100,12 @@ impl Control {
     fn sleep(&mut self) {
         self.parts.sleeper.arm();
         let mut timeout = REST;
-        let deadlines = [self.interest.deadline(), self.streams.deadline()];
+        let deadlines = [self.routing.deadline(), self.streams.deadline()];
         if let Some(at) = deadlines.into_iter().flatten().min() {
             timeout = timeout.min(at - clock::now());
+        }
+        if let Some(organiser) = &self.parts.organiser {
+            timeout = timeout.min(organiser.deadline() - clock::now());
         }
         if let Ok(event) = self.parts.events.try_recv() {
             let mut published = Vec::new();
@@ -116,7 +127,7 @@ impl Control {
         match event {
             ControlEvent::FilterAdded { shard, filter } => {
                 self.filters.insert(&filter, shard);
-                if let Err(error) = self.interest.add(now, &filter) {
+                if let Err(error) = self.routing.add(now, &filter) {
                     tracing::warn!(%error, %filter, "neighbours are not asked for a filter");
                     self.unasked.insert((shard, filter.clone()));
                 }
@@ -126,7 +137,7 @@ impl Control {
                 let asked = !self.unasked.remove(&(shard, filter.clone()));
                 if self.filters.remove(&filter, shard)
                     && asked
-                    && let Err(error) = self.interest.remove(now, &filter)
+                    && let Err(error) = self.routing.remove(now, &filter)
                 {
                     tracing::error!(%error, %filter, "a filter was counted wrongly");
                 }
@@ -138,17 +149,37 @@ impl Control {
                 let _ = self.streams.unpublish(owner, stream);
             }
             ControlEvent::OwnerGone(owner) => self.streams.remove_owner(owner),
-            ControlEvent::LinkUp(link) => {
-                self.interest.handle(now, InterestInput::LinkUp(link));
+            ControlEvent::LinkUp {
+                link,
+                peer,
+                address,
+            } => {
+                self.routing.handle(now, RoutingInput::LinkUp(link, peer));
                 self.streams.handle(now, StreamInput::LinkUp(link));
+                if let Some(organiser) = &mut self.parts.organiser {
+                    organiser.link_up(link, peer, address);
+                }
             }
             ControlEvent::LinkDown(link) => {
-                self.interest.handle(now, InterestInput::LinkDown(link));
+                if let Some(organiser) = &mut self.parts.organiser {
+                    organiser.link_down(link);
+                }
+                self.routing.handle(now, RoutingInput::LinkDown(link));
                 self.streams.handle(now, StreamInput::LinkDown(link));
             }
+            ControlEvent::LinkSuspect(link) => {
+                self.routing.handle(now, RoutingInput::LinkSuspect(link));
+            }
+            ControlEvent::LinkRecovered(link) => {
+                self.routing.handle(now, RoutingInput::LinkRecovered(link));
+            }
+            ControlEvent::LinkMeasured { link, measured } => {
+                let measured = RoutingInput::LinkMeasured(link, &measured);
+                self.routing.handle(now, measured);
+            }
             ControlEvent::Message { link, message } => {
-                self.interest
-                    .handle(now, InterestInput::Message(link, &message));
+                self.routing
+                    .handle(now, RoutingInput::Message(link, &message));
                 self.streams
                     .handle(now, StreamInput::Message(link, &message));
             }
@@ -203,21 +234,25 @@ impl Control {
         let mut to_lane = Vec::new();
         let now = clock::now();
         loop {
-            while let Some(output) = self.interest.poll() {
+            let mut quiet = true;
+            while let Some(output) = self.routing.poll() {
+                quiet = false;
                 match output {
-                    InterestOutput::Send { link, message } => to_lane.push((link, message)),
-                    InterestOutput::Changed(change) => {
+                    RoutingOutput::Send { link, message } => to_lane.push((link, message)),
+                    RoutingOutput::Changed(change) => {
                         self.streams.handle(now, StreamInput::Interest(&change));
                     }
                 }
             }
-            self.streams.route(&mut self.interest, &self.filters);
-            let mut quiet = true;
+            self.streams.route(&self.routing, &self.filters);
             while let Some(output) = self.streams.poll() {
                 quiet = false;
                 match output {
                     StreamOutput::Send { link, message } => to_lane.push((link, message)),
-                    StreamOutput::Changed(change) => self.tell_shards(&change),
+                    StreamOutput::Changed(change) => {
+                        self.note_source(&change);
+                        self.tell_shards(&change);
+                    }
                 }
             }
             if quiet {
@@ -235,6 +270,20 @@ impl Control {
         }
     }
 
+    /// A stream of one of our own clients makes this broker a source of its session.
+    fn note_source(&mut self, change: &StreamChange) {
+        let now = clock::now();
+        match change {
+            StreamChange::Added { stream, topic, .. } if stream.broker() == self.parts.id => {
+                self.routing.add_source(now, topic);
+            }
+            StreamChange::Removed { stream, topic, .. } if stream.broker() == self.parts.id => {
+                self.routing.remove_source(now, topic);
+            }
+            _ => {}
+        }
+    }
+
     fn tell_lane(&self, messages: Vec<(LinkId, Message)>) {
         if messages.is_empty() {
             return;
@@ -242,6 +291,22 @@ impl Control {
         for (link, message) in messages {
             // The lane has stopped only when the whole broker stops.
             let _ = self.parts.lane.0.send(LaneCommand::Send { link, message });
+        }
+        self.parts.lane.1.wake();
+    }
+
+    /// Makes the links that the map asks for.
+    fn organise(&mut self) {
+        let Some(organiser) = &mut self.parts.organiser else {
+            return;
+        };
+        let commands = organiser.plan(clock::now(), &self.routing);
+        if commands.is_empty() {
+            return;
+        }
+        for command in commands {
+            // As for messages.
+            let _ = self.parts.lane.0.send(command);
         }
         self.parts.lane.1.wake();
     }
@@ -279,13 +344,17 @@ impl Control {
         }
     }
 
-    fn brief(&self, most: usize) -> Brief {
+    fn brief(&mut self, most: usize) -> Brief {
+        let weights = self.routing.links().map(|link| (link.peer, link.weight));
+        let reachable = self.routing.brokers().filter(|(_, reachable)| *reachable);
         Brief {
             streams: self.streams.len(),
             origins: self.infos().filter(|one| one.local).take(most).collect(),
-            filters: self.interest.filters().0,
-            interest: self.interest.own_filters().take(most).cloned().collect(),
-            brokers: 1 + self.interest.brokers().count(),
+            filters: self.routing.sizes().0,
+            interest: self.routing.own_filters().take(most).cloned().collect(),
+            brokers: reachable.count(),
+            weights: weights.collect(),
+            epoch: self.routing.epoch(),
         }
     }
 

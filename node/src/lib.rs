@@ -8,18 +8,22 @@
 
 mod assembly;
 mod broker;
+mod certificate;
 mod command;
 mod config;
 mod control;
 mod counters;
 mod feedback;
 mod lane;
+mod organise;
 mod port;
 mod samples;
 mod shard;
 mod welcome;
 
 pub use broker::{Addresses, Brief, Broker, LinkInfo, StartError, StreamInfo};
+pub use config::Transport;
 pub use config::{BrokerConfig, LegReceive, LegSend, LegSpec, Network, Queuing, RtcpPort};
+pub use config::{QuicLinks, QuicNeighbour};
 pub use counters::Sample;
 pub use port::leg::{LegError, LegInfo};

@@ -60,7 +60,7 @@ fn allocations(queuing: Queuing, events: u64) -> u64 {
     // Each frame that came was written into a buffer of its own, and answered at most once.
     let of_frames = 3 * (frames(&brokers) - before);
     assert!(
-        of_frames < events / 50,
+        of_frames < events / 10,
         "heartbeats hide what is looked for"
     );
     allocations.saturating_sub(of_frames)

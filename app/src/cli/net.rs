@@ -3,18 +3,18 @@
 use std::net::SocketAddr;
 
 use clap::{Args, Subcommand};
+use sangam_client::Address;
 use sangam_model::{Filter, Topic};
 
 use super::client::LOCAL;
 use super::{ConfigFile, Peer};
-use crate::config::HostPort;
 
 /// Options of `sangam net`.
 #[derive(Args, Debug)]
 pub(crate) struct NetArgs {
-    /// Broker to ask: any one of the network
-    #[arg(long, value_name = "HOST:PORT", default_value = LOCAL, global = true)]
-    pub(crate) broker: HostPort,
+    /// Broker to ask, any one of the network; repeat it for other ways to the same, best first
+    #[arg(long, value_name = "ADDRESS", default_value = LOCAL, global = true)]
+    pub(crate) broker: Vec<Address>,
     #[command(flatten)]
     pub(crate) peer: Peer,
     /// How long to wait for brokers that have not reported yet, in seconds
@@ -77,8 +77,10 @@ pub(crate) enum NetCommand {
 #[derive(Args, Debug)]
 pub(crate) struct MonitorArgs {
     /// Brokers to listen through; each is enough, more survive the loss of one
-    #[arg(long, value_name = "HOST:PORT", required = true)]
-    pub(crate) broker: Vec<HostPort>,
+    #[arg(long, value_name = "ADDRESS", required = true)]
+    pub(crate) broker: Vec<Address>,
+    #[command(flatten)]
+    pub(crate) peer: Peer,
     /// HTTP address for the merged view
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:4690")]
     pub(crate) http: SocketAddr,
@@ -96,9 +98,6 @@ pub(crate) struct MonitorArgs {
         value_name = "TOKEN"
     )]
     pub(crate) token: Option<String>,
-    /// Use TCP instead of UDP
-    #[arg(long)]
-    pub(crate) tcp: bool,
     /// Its [[threshold]] tables are watched over the whole network; actions: alert, webhook
     #[command(flatten)]
     pub(crate) file: ConfigFile,

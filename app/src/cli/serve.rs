@@ -26,6 +26,12 @@ pub(crate) struct ServeArgs {
     /// Neighbour broker to link with; may be repeated
     #[arg(long, value_name = "HOST:PORT")]
     pub(crate) link: Vec<HostPort>,
+    /// Broker of a network to join; links to others follow by themselves; may be repeated
+    #[arg(long, value_name = "HOST[:PORT]")]
+    pub(crate) join: Vec<HostPort>,
+    /// Where this broker stands: those of one region are linked closely
+    #[arg(long, value_name = "NAME")]
+    pub(crate) region: Option<String>,
     /// RTP leg: name=cam,topic=demo/cam,receive=ADDR:PORT,media=96 H264/90000; may be repeated
     #[arg(long, value_name = "LEG")]
     pub(crate) leg: Vec<LegOption>,

@@ -1,6 +1,5 @@
 //! `sangam monitor`: an aggregation node. No media crosses it, so nothing happens if it dies.
 
-use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::{self, JoinHandle};
@@ -9,7 +8,7 @@ use std::time::{Duration, Instant};
 use axum::Json;
 use axum::http::header::CONTENT_TYPE;
 use axum::routing::get;
-use sangam_client::{Buffers, Client, ClientError, ClientOptions, Target};
+use sangam_client::{Address, Buffers, Client, ClientOptions};
 use sangam_control::monitor::http::{View, routes};
 use sangam_control::monitor::threshold::{Action, Rule, Thresholds};
 use sangam_control::monitor::{
@@ -20,9 +19,8 @@ use serde_json::json;
 use tokio::runtime::Builder;
 
 use super::config;
-use super::peer::failure;
+use super::peer::{self, failure};
 use super::serve::listen;
-use crate::assemble::resolve;
 use crate::cli::MonitorArgs;
 use crate::config::Config;
 use crate::exit::{Exit, Failure, io};
@@ -142,7 +140,7 @@ impl Node {
     }
 
     /// Listens through one broker until the end; the client dials again by itself.
-    fn listen(&self, mut listener: Listener, broker: SocketAddr) {
+    fn listen(&self, mut listener: Listener, broker: &str) {
         while !self.stops() {
             match listener.next(LOOK) {
                 Some(Heard::Report(report, via)) => {
@@ -150,10 +148,10 @@ impl Node {
                     self.aggregate().merge(now, *report, via.as_deref());
                 }
                 Some(Heard::Nonsense) => self.aggregate().refuse(),
-                Some(Heard::Up) => tracing::info!(%broker, "listening"),
-                Some(Heard::Down(reason)) => tracing::warn!(%broker, %reason, "not listening"),
+                Some(Heard::Up) => tracing::info!(broker, "listening"),
+                Some(Heard::Down(reason)) => tracing::warn!(broker, %reason, "not listening"),
                 Some(Heard::Refused(reason)) => {
-                    tracing::error!(%broker, %reason, "the broker does not let this node listen");
+                    tracing::error!(broker, %reason, "the broker does not let this node listen");
                 }
                 _ => {}
             }
@@ -238,15 +236,13 @@ impl Threads {
     fn start(node: &Arc<Node>, args: &MonitorArgs) -> Result<Self, Failure> {
         let mut threads = Vec::new();
         for broker in &args.broker {
-            let address = resolve(broker)?;
-            let client = connect(address, args).map_err(failure)?;
+            let client = connect(broker, args)?;
             let listener = Listener::new(client).map_err(failure)?;
-            let node = Arc::clone(node);
-            threads.push(thread::spawn(move || node.listen(listener, address)));
+            let (node, broker) = (Arc::clone(node), broker.to_string());
+            threads.push(thread::spawn(move || node.listen(listener, &broker)));
         }
         if let (true, Some(broker)) = (args.publish, args.broker.first()) {
-            let (address, name) = (resolve(broker)?, args.name.clone());
-            let client = connect(address, args).map_err(failure)?;
+            let (client, name) = (connect(broker, args)?, args.name.clone());
             let node = Arc::clone(node);
             threads.push(thread::spawn(move || {
                 match Reporter::of_aggregate(client, &name) {
@@ -271,12 +267,7 @@ impl Drop for Threads {
     }
 }
 
-fn connect(to: SocketAddr, args: &MonitorArgs) -> Result<Client, ClientError> {
-    let target = if args.tcp {
-        Target::Tcp(to)
-    } else {
-        Target::Udp(to)
-    };
+fn connect(to: &Address, args: &MonitorArgs) -> Result<Client, Failure> {
     let options = ClientOptions {
         // A thousand brokers may report at once.
         queue: 4_096,
@@ -287,5 +278,5 @@ fn connect(to: SocketAddr, args: &MonitorArgs) -> Result<Client, ClientError> {
         trace_every: 0,
         ..ClientOptions::default()
     };
-    Client::connect(target, options)
+    peer::begin(std::slice::from_ref(to), &args.peer, options)
 }

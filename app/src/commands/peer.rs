@@ -1,39 +1,117 @@
 //! What the commands that are clients of a broker share: the connection, and time in seconds.
 
+use std::env;
 use std::time::{Duration, Instant};
 
-use sangam_client::{Client, ClientError, ClientOptions, Target};
+use sangam_client::{
+    Address, Client, ClientError, ClientOptions, ProxyAddress, Scheme, StreamOptions, Target,
+};
+use sangam_io::tls::{Roots, Trust};
 use sangam_wire::Refusal;
 
-use crate::assemble::resolve;
 use crate::cli::Peer;
-use crate::config::HostPort;
 use crate::exit::{Exit, Failure};
 
 /// How long a broker may take to answer a request once the link is up.
 pub(super) const ANSWER: Duration = Duration::from_secs(5);
 
-/// Connects and waits until the link is up.
-pub(super) fn connect(address: &HostPort, peer: &Peer) -> Result<Client, Failure> {
-    let to = resolve(address)?;
-    let target = if peer.tcp {
-        Target::Tcp(to)
-    } else {
-        Target::Udp(to)
-    };
-    let mut client = Client::connect(target, ClientOptions::default()).map_err(failure)?;
-    client
-        .wait_up(Duration::from_secs(peer.connect_timeout))
-        .map_err(failure)?;
+/// Connects by the first address that works, and waits until the link is up.
+pub(super) fn connect(addresses: &[Address], peer: &Peer) -> Result<Client, Failure> {
+    let mut client = begin(addresses, peer, ClientOptions::default())?;
+    let patience = Duration::from_secs(peer.connect_timeout) * addresses.len() as u32;
+    client.wait_up(patience).map_err(failure)?;
     Ok(client)
+}
+
+/// Begins to connect by the first address that works, and returns at once.
+pub(super) fn begin(
+    addresses: &[Address],
+    peer: &Peer,
+    options: ClientOptions,
+) -> Result<Client, Failure> {
+    let mut addresses = addresses.to_vec();
+    if peer.tcp {
+        let plain = addresses
+            .iter_mut()
+            .filter(|address| address.scheme == Scheme::Udp);
+        plain.for_each(|address| address.scheme = Scheme::Tcp);
+    }
+    let options = ClientOptions {
+        stream: streams(&addresses, peer)?,
+        ..options
+    };
+    Client::connect(Target::Addresses(addresses), options).map_err(failure)
+}
+
+fn streams(addresses: &[Address], peer: &Peer) -> Result<StreamOptions, Failure> {
+    let trust = match &peer.ca {
+        Some(file) => {
+            Some(Trust::Roots(Roots::load(file).map_err(|error| {
+                Failure::new(Exit::Configuration, error.to_string())
+            })?))
+        }
+        None => peer.insecure.then_some(Trust::Anybody),
+    };
+    let proxy = match &peer.proxy {
+        Some(proxy) => Some(proxy.clone()),
+        None => environment_proxy(addresses)?,
+    };
+    Ok(StreamOptions {
+        trust,
+        server_name: peer.server_name.clone(),
+        proxy,
+        ..StreamOptions::default()
+    })
+}
+
+/// The proxy that `HTTPS_PROXY` names, unless one of the brokers is on this machine or in
+/// `NO_PROXY`.
+fn environment_proxy(addresses: &[Address]) -> Result<Option<ProxyAddress>, Failure> {
+    let variable = |names: [&str; 2]| {
+        let mut found = names.iter().filter_map(|name| env::var(name).ok());
+        found.find(|value| !value.is_empty())
+    };
+    let Some(proxy) = variable(["HTTPS_PROXY", "https_proxy"]) else {
+        return Ok(None);
+    };
+    let exempt = variable(["NO_PROXY", "no_proxy"]).unwrap_or_default();
+    let streams = |address: &&Address| address.scheme != Scheme::Udp;
+    if addresses
+        .iter()
+        .filter(streams)
+        .any(|address| is_exempt(&address.host, &exempt))
+    {
+        return Ok(None);
+    }
+    let wrong = |error| Failure::new(Exit::Configuration, format!("HTTPS_PROXY: {error}"));
+    proxy.parse().map(Some).map_err(wrong)
+}
+
+/// Whether `host` is this machine, or is or ends with a word of the list.
+fn is_exempt(host: &str, list: &str) -> bool {
+    let local = host
+        .parse()
+        .map_or(host == "localhost", |ip: std::net::IpAddr| ip.is_loopback());
+    let mut words = list.split(',').map(|word| word.trim());
+    local
+        || words.any(|word| {
+            let bare = word.trim_start_matches('.');
+            let inner = host
+                .strip_suffix(bare)
+                .is_some_and(|rest| rest.ends_with('.'));
+            word == "*" || !bare.is_empty() && (host == bare || inner)
+        })
 }
 
 /// The exit code of what a client reports.
 pub(super) fn failure(error: ClientError) -> Failure {
     let exit = match &error {
-        ClientError::NoAnswer { .. } | ClientError::Unanswered(_) | ClientError::Closed => {
-            Exit::Unreachable
-        }
+        ClientError::NoAnswer { .. }
+        | ClientError::Unanswered(_)
+        | ClientError::Name { .. }
+        | ClientError::Closed => Exit::Unreachable,
+        ClientError::Certificate { .. } => Exit::Authentication,
+        ClientError::Tls(_) | ClientError::Insecure(_) => Exit::Configuration,
         ClientError::Refused { reason, .. } | ClientError::Publication { reason, .. } => {
             match reason {
                 Refusal::Forbidden => Exit::Authentication,
@@ -43,7 +121,13 @@ pub(super) fn failure(error: ClientError) -> Failure {
         }
         _ => Exit::Failure,
     };
-    Failure::new(exit, error.to_string())
+    let failure = Failure::new(exit, error.to_string());
+    match &error {
+        ClientError::Certificate { .. } => {
+            failure.hint("name the authority by --ca FILE, or the name to expect by --server-name")
+        }
+        _ => failure,
+    }
 }
 
 /// The end of a run that has a length, if it has one.
@@ -71,5 +155,28 @@ impl Length {
     pub(super) fn is_over(&self) -> bool {
         self.seconds
             .is_some_and(|seconds| self.elapsed() >= Duration::from_secs(seconds))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_exempt;
+
+    #[test]
+    fn some_hosts_need_no_proxy() {
+        for host in [
+            "localhost",
+            "127.0.0.1",
+            "::1",
+            "a.example.org",
+            "example.org",
+            "10.0.0.1",
+        ] {
+            assert!(is_exempt(host, "10.0.0.1, .example.org"), "{host}");
+        }
+        for host in ["badexample.org", "192.0.2.1", "example.com"] {
+            assert!(!is_exempt(host, "10.0.0.1, .example.org,"), "{host}");
+        }
+        assert!(is_exempt("anything", "*"));
     }
 }

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use sangam_control::monitor::threshold::Thresholds;
-use sangam_node::{Broker, StartError};
+use sangam_node::{Broker, StartError, Transport};
 use serde_json::json;
 use tokio::net::TcpListener;
 use tokio::runtime::Builder;
@@ -19,7 +19,7 @@ use crate::config::{Config, ConfigError, Neighbour, Problem, check};
 use crate::exit::{Exit, Failure, io};
 use crate::identity::Identity;
 use crate::monitor::{Monitor, Sampler, follow};
-use crate::stop::Signals;
+use crate::stop::{Signals, Wish};
 use crate::{assemble, http, output};
 
 /// How long HTTP requests may go on once the broker is to end.
@@ -49,7 +49,7 @@ async fn serve(
     let address = listener.local_addr().map_err(io("HTTP"))?;
     let broker = Arc::new(broker);
     let started = Instant::now();
-    let sampler = Sampler::new(&config.broker.name, started);
+    let sampler = Sampler::new((&config.broker.name, &config.broker.region), started);
     let watch = (Thresholds::new(config.rules()), follow());
     let monitor = Monitor::start(&broker, sampler, watch);
     let monitor = monitor.map_err(io("cannot watch the broker"))?;
@@ -71,18 +71,42 @@ async fn serve(
     ready(&state, json);
     let stopping = Arc::new(Notify::new());
     let stopped = Arc::clone(&stopping);
+    let broker = Arc::clone(&state.broker);
     let served = http::serve(listener, state, async move { stopped.notified().await });
     let mut served = std::pin::pin!(served);
-    tokio::select! {
-        ended = &mut served => return ended.map_err(io("HTTP")),
-        () = closed.notified() => {}
-        () = signals.next() => {}
+    loop {
+        tokio::select! {
+            ended = &mut served => return ended.map_err(io("HTTP")),
+            () = closed.notified() => break,
+            signal = signals.next() => match signal {
+                Wish::Reload => reload(args, &broker),
+                Wish::End => break,
+            },
+        }
     }
+    drop(broker);
     tracing::info!("stopping");
     stopping.notify_one();
     match tokio::time::timeout(GRACE, served).await {
         Ok(ended) => ended.map_err(io("HTTP")),
         Err(_) => Ok(()),
+    }
+}
+
+/// Reads the certificate again. What is wrong with it is told, and the old one stays.
+fn reload(args: &ServeArgs, broker: &Broker) {
+    let shown = configuration(args)
+        .and_then(|config| assemble::certificate(&config.tls))
+        .and_then(|(identity, authorities)| {
+            let Some(identity) = identity else {
+                return Ok(());
+            };
+            let shown = broker.show(&identity, authorities.as_ref());
+            shown.map_err(|error| Failure::new(Exit::Configuration, error.to_string()))
+        });
+    match shown {
+        Ok(()) => tracing::info!("the certificate was read again"),
+        Err(error) => tracing::error!(%error, "the certificate stays as it was"),
     }
 }
 
@@ -111,6 +135,10 @@ fn configuration(args: &ServeArgs) -> Result<Config, Failure> {
     if let Some(http) = args.http {
         config.listen.http = http;
     }
+    if let Some(region) = &args.region {
+        config.broker.region.clone_from(region);
+    }
+    config.links.join.extend(args.join.iter().cloned());
     if let Some(name) = &args.name {
         config.broker.name.clone_from(name);
     }
@@ -162,11 +190,14 @@ fn ready(state: &http::State, as_json: bool) {
     let (id, name) = (state.broker.id(), &state.name);
     let addresses = state.broker.addresses();
     let (udp, tcp, http) = (&addresses.udp, &addresses.tcp, state.address);
-    tracing::info!(%id, name, ?udp, ?tcp, %http, "ready");
+    let streams = &addresses.streams;
+    tracing::info!(%id, name, ?udp, ?tcp, ?streams, %http, "ready");
     if as_json {
         output::json_line(&json!({
             "event": "ready", "id": id.to_string(), "name": name, "udp": addresses.udp,
-            "tcp": addresses.tcp, "http": state.address,
+            "tcp": addresses.tcp, "tls": addresses.of(Transport::Tls),
+            "ws": addresses.of(Transport::Ws), "wss": addresses.of(Transport::Wss),
+            "http": state.address,
         }));
     }
 }

@@ -1,9 +1,11 @@
 //! What no type can say: values that must fit together.
 
 use std::collections::HashSet;
+use std::net::SocketAddr;
 
 use sangam_control::monitor::threshold::RULES_MAX;
 use sangam_model::{Filter, Topic, limits};
+use sangam_wire::REGION_LEN_MAX;
 
 use super::{Config, Leg, Limits, Listen, Threshold};
 
@@ -70,6 +72,12 @@ fn broker(config: &Config, wrong: &mut Wrong) {
     if !is_name(&broker.name) {
         wrong.add("broker.name", name_rule(&broker.name));
     }
+    if broker.region.len() > REGION_LEN_MAX || broker.region.chars().any(char::is_control) {
+        wrong.add(
+            "broker.region",
+            format!("at most {REGION_LEN_MAX} bytes, without control characters"),
+        );
+    }
     if broker.shards > SHARDS_MAX {
         wrong.add(
             "broker.shards",
@@ -92,6 +100,8 @@ fn broker(config: &Config, wrong: &mut Wrong) {
         wrong.add("broker.keepalive_ms", "between 1000 and 20000 milliseconds");
     }
     listen(&config.listen, wrong);
+    ports(&config.listen, wrong);
+    tls(config, wrong);
     if config
         .api
         .token
@@ -112,7 +122,8 @@ fn listen(listen: &Listen, wrong: &mut Wrong) {
             "at least one address, such as \"0.0.0.0:4600\"",
         );
     }
-    for (key, addresses) in [("udp", &listen.udp), ("tcp", &listen.tcp)] {
+    let all = [("udp", &listen.udp[..])];
+    for (key, addresses) in all.into_iter().chain(listen.streams()) {
         let v4 = addresses.iter().filter(|address| address.is_ipv4()).count();
         if v4 > 1 || addresses.len() - v4 > 1 {
             let rule = "one address each for IPv4 and IPv6 at most; 0.0.0.0 and [::] take all";
@@ -129,6 +140,45 @@ fn listen(listen: &Listen, wrong: &mut Wrong) {
             limits::DATAGRAM_LEN_SAFE
         );
         wrong.add("listen.datagram_max", rule);
+    }
+}
+
+/// Two listeners at one address would share their callers at random.
+fn ports(listen: &Listen, wrong: &mut Wrong) {
+    let http = [("http", std::slice::from_ref(&listen.http))];
+    let mut taken: Vec<(&str, SocketAddr)> = Vec::new();
+    for (key, addresses) in http.into_iter().chain(listen.streams()) {
+        for address in addresses.iter().filter(|address| address.port() != 0) {
+            match taken.iter().find(|(_, other)| overlap(*other, *address)) {
+                Some((other, _)) => wrong.add(
+                    format!("listen.{key}"),
+                    format!("{address} is taken by listen.{other}; give each its own port"),
+                ),
+                None => taken.push((key, *address)),
+            }
+        }
+    }
+}
+
+fn overlap(a: SocketAddr, b: SocketAddr) -> bool {
+    let any = a.ip().is_unspecified() || b.ip().is_unspecified();
+    a.port() == b.port() && a.is_ipv4() == b.is_ipv4() && (any || a.ip() == b.ip())
+}
+
+fn tls(config: &Config, wrong: &mut Wrong) {
+    let (tls, listen) = (&config.tls, &config.listen);
+    match (&tls.certificate, &tls.key) {
+        (Some(_), None) => wrong.add("tls.key", "name the file with the certificate's key"),
+        (None, Some(_)) => wrong.add(
+            "tls.certificate",
+            "name the file with the key's certificate",
+        ),
+        (None, None) if !listen.tls.is_empty() || !listen.wss.is_empty() => wrong.add(
+            "tls.certificate",
+            "listen.tls and listen.wss need a certificate: name its file here, and its key's in \
+             tls.key; `sangam ca` makes one",
+        ),
+        _ => {}
     }
 }
 

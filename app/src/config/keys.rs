@@ -17,8 +17,9 @@ pub(super) enum Kind {
 }
 
 /// All keys with dots between; tables in arrays (`link`, `leg`) stand without an index.
-pub(super) const KEYS: [(&str, Kind); 36] = [
+pub(super) const KEYS: [(&str, Kind); 45] = [
     ("broker.name", Kind::Text),
+    ("broker.region", Kind::Text),
     ("broker.data_dir", Kind::Text),
     ("broker.shards", Kind::Number),
     ("broker.queuing", Kind::Text),
@@ -27,10 +28,18 @@ pub(super) const KEYS: [(&str, Kind); 36] = [
     ("broker.keepalive_ms", Kind::Number),
     ("listen.udp", Kind::Texts),
     ("listen.tcp", Kind::Texts),
+    ("listen.tls", Kind::Texts),
+    ("listen.ws", Kind::Texts),
+    ("listen.wss", Kind::Texts),
     ("listen.http", Kind::Text),
+    ("listen.public", Kind::Text),
     ("listen.socket_buffer", Kind::Number),
     ("listen.datagram_max", Kind::Number),
+    ("tls.certificate", Kind::Text),
+    ("tls.key", Kind::Text),
+    ("tls.ca", Kind::Text),
     ("links.accept", Kind::Texts),
+    ("links.join", Kind::Texts),
     ("link.address", Kind::Tables),
     ("leg.name", Kind::File),
     ("leg.topic", Kind::File),

@@ -31,6 +31,7 @@ pub(crate) const PORT: u16 = 4_600;
 pub(crate) struct Config {
     pub(crate) broker: Broker,
     pub(crate) listen: Listen,
+    pub(crate) tls: Tls,
     pub(crate) links: Links,
     pub(crate) api: Api,
     pub(crate) limits: Limits,
@@ -47,6 +48,7 @@ pub(crate) struct Config {
 #[serde(default)]
 pub(crate) struct Broker {
     pub(crate) name: String,
+    pub(crate) region: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) data_dir: Option<PathBuf>,
     pub(crate) shards: u16,
@@ -72,9 +74,26 @@ pub(crate) enum Queuing {
 pub(crate) struct Listen {
     pub(crate) udp: Vec<SocketAddr>,
     pub(crate) tcp: Vec<SocketAddr>,
+    pub(crate) tls: Vec<SocketAddr>,
+    pub(crate) ws: Vec<SocketAddr>,
+    pub(crate) wss: Vec<SocketAddr>,
     pub(crate) http: SocketAddr,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) public: Option<SocketAddr>,
     pub(crate) socket_buffer: usize,
     pub(crate) datagram_max: u16,
+}
+
+/// What the broker shows, and whom it believes.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct Tls {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) certificate: Option<PathBuf>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) key: Option<PathBuf>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) ca: Option<PathBuf>,
 }
 
 /// Who may dial as a neighbour.
@@ -82,6 +101,7 @@ pub(crate) struct Listen {
 #[serde(default)]
 pub(crate) struct Links {
     pub(crate) accept: Vec<Network>,
+    pub(crate) join: Vec<HostPort>,
 }
 
 /// A neighbour broker that this one dials.
@@ -133,7 +153,19 @@ pub(crate) struct Limits {
     pub(crate) publisher_packets_per_s: u32,
 }
 
-/// `host:port`, `192.0.2.1:4600` or `[2001:db8::1]:4600`; names are resolved when dialled.
+impl Listen {
+    /// All addresses for streams, by the name of their key.
+    pub(crate) fn streams(&self) -> [(&'static str, &[SocketAddr]); 4] {
+        [
+            ("tcp", &self.tcp),
+            ("tls", &self.tls),
+            ("ws", &self.ws),
+            ("wss", &self.wss),
+        ]
+    }
+}
+
+/// `host`, `host:port`, `192.0.2.1:4600` or `[2001:db8::1]:4600`; without a port [`PORT`]; names are resolved when dialled.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub(crate) struct HostPort {
@@ -170,6 +202,7 @@ impl Default for Broker {
     fn default() -> Self {
         Self {
             name: "sangam".to_owned(),
+            region: String::new(),
             data_dir: None,
             shards: 0,
             queuing: Queuing::Double,
@@ -187,7 +220,11 @@ impl Default for Listen {
         Self {
             udp: vec![v4, v6],
             tcp: vec![v4, v6],
+            tls: Vec::new(),
+            ws: Vec::new(),
+            wss: Vec::new(),
             http: local_v4(4_680),
+            public: None,
             socket_buffer: 4 << 20,
             datagram_max: 1_472,
         }
@@ -196,7 +233,10 @@ impl Default for Listen {
 
 impl Default for Links {
     fn default() -> Self {
-        Self { accept: loopback() }
+        Self {
+            accept: loopback(),
+            join: Vec::new(),
+        }
     }
 }
 
@@ -234,12 +274,18 @@ impl FromStr for HostPort {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let wrong = || format!("{text:?}: write host:port, such as broker.example.org:4600");
-        let (host, port) = text.rsplit_once(':').ok_or_else(wrong)?;
+        let bare = || (text, None);
+        let (host, port) = match text.ends_with(']') {
+            true => bare(),
+            false => text
+                .rsplit_once(':')
+                .map_or_else(bare, |(host, port)| (host, Some(port))),
+        };
         let host = host
             .strip_prefix('[')
             .and_then(|host| host.strip_suffix(']'))
             .unwrap_or(host);
-        let port = port.parse().map_err(|_| wrong())?;
+        let port = port.map_or(Ok(PORT), |port| port.parse().map_err(|_| wrong()))?;
         let bare_v6 = host.contains(':') && !text.starts_with('[');
         if host.is_empty() || bare_v6 || host.contains(char::is_whitespace) {
             return Err(wrong());

@@ -146,7 +146,7 @@ impl Child {
         ))
     }
 
-    fn kill(&mut self) {
+    pub(crate) fn kill(&mut self) {
         let gone = self.process.kill().and_then(|()| self.process.wait());
         if let Err(error) = gone {
             tracing::debug!(%error, id = self.id(), "the child is gone already");

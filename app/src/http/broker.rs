@@ -2,7 +2,7 @@
 
 use axum::Json;
 use sangam_control::Problem;
-use sangam_node::{LinkInfo, StreamInfo};
+use sangam_node::{LinkInfo, StreamInfo, Transport};
 use serde_json::{Value, json};
 
 use super::{Shared, ask};
@@ -20,6 +20,9 @@ pub(super) async fn facts(state: Shared) -> Result<Json<Value>, Problem> {
             "uptime_s": uptime,
             "udp": broker.addresses().udp,
             "tcp": broker.addresses().tcp,
+            "tls": broker.addresses().of(Transport::Tls),
+            "ws": broker.addresses().of(Transport::Ws),
+            "wss": broker.addresses().of(Transport::Wss),
             "http": http,
             "links": broker.links().iter().map(link).collect::<Vec<_>>(),
             "streams": broker.streams().len(),

@@ -1,7 +1,8 @@
 //! One broker's report from what its threads count.
 
-use std::collections::BTreeMap;
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::collections::{BTreeMap, HashMap};
+use std::net::SocketAddr;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use rustix::time::{ClockId, clock_gettime};
 use sangam_control::monitor::{
@@ -17,6 +18,7 @@ use crate::http::resident_bytes;
 #[derive(Debug)]
 pub(crate) struct Sampler {
     name: String,
+    region: String,
     started: Instant,
     number: u64,
     before: Before,
@@ -28,19 +30,23 @@ struct Before {
     at: Instant,
     cpu_s: f64,
     drops: BTreeMap<String, u64>,
+    /// Bytes in and out by the address of a link.
+    links: HashMap<SocketAddr, (u64, u64)>,
 }
 
 impl Sampler {
-    /// For the broker of this name.
-    pub(crate) fn new(name: &str, started: Instant) -> Self {
+    /// For the broker of this name and region.
+    pub(crate) fn new((name, region): (&str, &str), started: Instant) -> Self {
         Self {
             name: name.to_owned(),
+            region: region.to_owned(),
             started,
             number: 0,
             before: Before {
                 at: Instant::now(),
                 cpu_s: cpu_s(),
                 drops: BTreeMap::new(),
+                links: HashMap::new(),
             },
         }
     }
@@ -60,6 +66,7 @@ impl Sampler {
             number: self.number,
             name: self.name.clone(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
+            region: Some(self.region.clone()).filter(|region| !region.is_empty()),
             at: at(),
             uptime_s: self.started.elapsed().as_secs(),
             clients: broker.peers(),
@@ -69,10 +76,10 @@ impl Sampler {
             traffic: traffic(&samples, &drops),
             drops,
             map: BrokerMap {
-                epoch: None,
+                epoch: Some(brief.epoch),
                 brokers: brief.brokers as u64,
             },
-            links: broker.links().iter().map(link).collect(),
+            links: self.links(&broker.links(), &brief, seconds),
             ..names(&brief)
         };
         self.before.at = now;
@@ -89,6 +96,30 @@ impl Sampler {
             cpu_share: Some(round(cores / there as f64)),
             memory_bytes: resident_bytes(),
         }
+    }
+
+    fn links(&mut self, links: &[LinkInfo], brief: &Brief, seconds: f64) -> Vec<LinkReport> {
+        let bytes = |link: &LinkInfo| (link.received.bytes, link.sent.bytes);
+        let now = links.iter().map(|link| (link.address, bytes(link)));
+        let before = std::mem::replace(&mut self.before.links, now.collect());
+        let report = |one: &LinkInfo| {
+            let before = before.get(&one.address);
+            // Counts begin anew when a link comes up again.
+            let bps = |now: u64, before: u64| {
+                (now.saturating_sub(before) as f64 * 8.0 / seconds).round() as u64
+            };
+            let weight = |peer| brief.weights.iter().find(|(id, _)| *id == peer);
+            LinkReport {
+                in_bps: before.map(|(before, _)| bps(one.received.bytes, *before)),
+                out_bps: before.map(|(_, before)| bps(one.sent.bytes, *before)),
+                weight: one
+                    .peer
+                    .and_then(|(peer, _)| weight(peer))
+                    .map(|(_, weight)| u32::from(*weight)),
+                ..link(one)
+            }
+        };
+        links.iter().map(report).collect()
     }
 
     /// Reasons that ever came up.
@@ -140,11 +171,18 @@ fn link(link: &LinkInfo) -> LinkReport {
     LinkReport {
         peer: link.peer.map(|(broker, _)| broker),
         address: link.address.to_string(),
-        transport: "udp".to_owned(),
+        transport: link.transport.to_owned(),
         up: link.up,
-        rtt_us: link.rtt.map(|rtt| rtt.as_micros() as u64),
+        suspect: Some(link.suspect),
+        rtt_us: link.rtt.map(us),
+        jitter_us: link.measured.map(|measured| us(measured.jitter)),
+        loss_ppm: link.measured.map(|measured| measured.loss_ppm),
         ..LinkReport::default()
     }
+}
+
+fn us(time: Duration) -> u64 {
+    time.as_micros() as u64
 }
 
 fn traffic(samples: &[Sample], drops: &[Drops]) -> Traffic {

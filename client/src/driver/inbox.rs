@@ -3,10 +3,10 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-use sangam_broker::{Admit, Shedder};
+use sangam_broker::{Admit, DuplicateWindow, Shedder, Verdict};
 use sangam_io::door::{BrokerDoor, DoorError, DoorState, Item};
 use sangam_io::pool::Pool;
-use sangam_model::{Class, StreamId};
+use sangam_model::{Class, StreamId, Time};
 use sangam_wire::{Header, Message};
 
 use crate::shared::Shared;
@@ -30,6 +30,8 @@ pub(super) struct Inbox {
     /// Messages and states the door had no room for.
     backlog: VecDeque<Item>,
     shedders: HashMap<StreamId, Shedder>,
+    /// What came of each stream since there are two links; only then anything comes twice.
+    overlap: Option<HashMap<StreamId, DuplicateWindow>>,
     fresh: bool,
 }
 
@@ -47,12 +49,16 @@ impl Inbox {
             passed: 0,
             backlog: VecDeque::new(),
             shedders: HashMap::new(),
+            overlap: None,
             fresh: false,
         }
     }
 
     /// Takes an event, or drops and counts it.
-    pub(super) fn event(&mut self, header: &Header, bytes: &[u8]) {
+    pub(super) fn event(&mut self, now: Time, header: &Header, bytes: &[u8]) {
+        if self.overlap.is_some() && self.came_before(now, header) {
+            return;
+        }
         let video = header.class == Class::Video;
         let reserve = if video { VIDEO_LEAVES } else { EVENTS_LEAVE };
         let full = !self.backlog.is_empty() || self.room() <= self.capacity / reserve;
@@ -68,6 +74,16 @@ impl Inbox {
             _ if video => counters.dropped_video.add(1),
             _ => counters.dropped_other.add(1),
         }
+    }
+
+    /// From now on two links bring the same.
+    pub(super) fn begin_overlap(&mut self) {
+        self.overlap = Some(HashMap::new());
+    }
+
+    /// There is one link again.
+    pub(super) fn end_overlap(&mut self) {
+        self.overlap = None;
     }
 
     /// Takes a message; false if far too many wait already.
@@ -121,6 +137,21 @@ impl Inbox {
         self.passed += 1;
         self.fresh = true;
         Ok(())
+    }
+
+    fn came_before(&mut self, now: Time, header: &Header) -> bool {
+        let Some(windows) = &mut self.overlap else {
+            return false;
+        };
+        // Feedback has no sequence.
+        if header.class == Class::Feedback {
+            return false;
+        }
+        if windows.len() >= SHEDDERS_MAX && !windows.contains_key(&header.stream) {
+            return false;
+        }
+        let window = windows.entry(header.stream).or_default();
+        window.insert(now, header.sequence) == Verdict::Duplicate
     }
 
     fn admits(&mut self, header: &Header, full: bool) -> bool {

@@ -41,7 +41,7 @@ fn event(inbox: &mut Inbox, class: Class, flags: Flags) {
     };
     let mut bytes = [0; HEADER_LEN + 20];
     bytes[..HEADER_LEN].copy_from_slice(&header.encode());
-    inbox.event(&header, &bytes);
+    inbox.event(Time::ZERO, &header, &bytes);
 }
 
 #[test]

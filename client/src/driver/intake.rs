@@ -2,24 +2,23 @@
 //! wants in return.
 
 use core::time::Duration;
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 
 use sangam_io::door::DoorState;
 use sangam_link::{DialInput, DialOutput, Dialer, Reassembler};
-use sangam_model::Time;
 use sangam_model::limits::EVENT_LEN_MAX;
+use sangam_model::{StreamId, Time};
 use sangam_wire::{Event, Flags, Frame, Header, Message, Refusal, Welcome, is_event};
 
 use super::inbox::Inbox;
 use crate::UpInfo;
 use crate::shared::Shared;
-use crate::state::Link;
+use crate::state::{Cause, Link};
 
-pub(super) struct Intake {
+/// One link to the broker: what is known of it between two events.
+pub(super) struct Line {
     dialer: Dialer,
-    pub(super) inbox: Inbox,
-    pub(super) shared: Arc<Shared>,
     /// What the socket is to do, in order.
     pub(super) orders: VecDeque<Order>,
     reassembler: Reassembler,
@@ -29,7 +28,29 @@ pub(super) struct Intake {
     incomplete: u64,
     /// Largest datagram of our side of the way.
     datagram_max: u16,
-    closing: bool,
+    /// An attempt on this way has failed since it was last up.
+    pub(super) failed: bool,
+    /// What is to be restored before this link takes over from another; `None` on the one link
+    /// there usually is.
+    pub(super) trial: Option<Trial>,
+}
+
+/// A link beside the one in use, on its way to replace it.
+#[derive(Debug, Default)]
+pub(super) struct Trial {
+    /// Since it is up.
+    pub(super) up: Option<(Time, UpInfo)>,
+    /// Requests without an answer.
+    pending: HashSet<u32>,
+    /// Streams that are published on this link already.
+    moved: HashSet<StreamId>,
+}
+
+/// A link, and where its events go, while something happens to it.
+pub(super) struct Intake<'a> {
+    pub(super) line: &'a mut Line,
+    pub(super) inbox: &'a mut Inbox,
+    pub(super) shared: &'a Arc<Shared>,
 }
 
 /// What the link wants of the socket.
@@ -49,22 +70,17 @@ pub(super) enum Order {
     Frame(Vec<u8>),
 }
 
-impl Intake {
-    pub(super) fn new(
-        dialer: Dialer,
-        inbox: Inbox,
-        (shared, datagram_max): (Arc<Shared>, u16),
-    ) -> Self {
+impl Line {
+    pub(super) fn new(dialer: Dialer, datagram_max: u16, trial: Option<Trial>) -> Self {
         Self {
             dialer,
-            inbox,
-            shared,
             orders: VecDeque::new(),
             reassembler: Reassembler::new(),
             whole: Vec::new(),
             incomplete: 0,
             datagram_max,
-            closing: false,
+            failed: false,
+            trial,
         }
     }
 
@@ -76,52 +92,76 @@ impl Intake {
         self.dialer.handle(now, DialInput::Send(message));
     }
 
-    /// The stream is open.
-    pub(super) fn connected(&mut self, now: Time) {
-        self.dialer.handle(now, DialInput::Connected);
-    }
-
-    /// The stream broke or did not open.
-    pub(super) fn lost(&mut self, now: Time, cause: String) {
-        tracing::debug!(cause, "the connection to the broker is lost");
-        self.shared.state().set_cause(cause);
-        self.dialer.handle(now, DialInput::TransportLost);
-    }
-
     pub(super) fn close(&mut self, now: Time) {
         self.dialer.handle(now, DialInput::Close);
-        self.closing = true;
-    }
-
-    /// Whether the farewell is said, once every order is carried out.
-    pub(super) fn is_over(&self) -> bool {
-        self.closing
     }
 
     pub(super) fn is_up(&self) -> bool {
         self.dialer.session().is_some()
     }
 
-    /// Whether something can be done without waiting. Ask after arming the sleeper.
-    pub(super) fn has_work(&self) -> bool {
-        !self.inbox.door.is_empty() || self.inbox.door.is_closed() || !self.orders.is_empty()
-    }
-
     pub(super) fn deadline(&self) -> Option<Time> {
         self.dialer.deadline()
     }
 
-    pub(super) fn measure(&self, now: Time) {
+    pub(super) fn measure(&self, now: Time, shared: &Shared) {
         if let Some(session) = self.dialer.session() {
-            self.shared.measures.take(session, now);
+            shared.measures.take(session, now);
         }
+    }
+}
+
+impl Trial {
+    /// Whether events of this stream are published on the trial's link.
+    pub(super) fn has_moved(&self, stream: StreamId) -> bool {
+        self.moved.contains(&stream)
+    }
+
+    /// Whether every request was answered.
+    pub(super) fn is_restored(&self) -> bool {
+        self.up.is_some() && self.pending.is_empty()
+    }
+
+    fn answered(&mut self, message: &Message) {
+        match *message {
+            Message::Published { request, stream } => {
+                self.moved.insert(stream);
+                self.pending.remove(&request);
+            }
+            Message::Accepted { request } | Message::Refused { request, .. } => {
+                self.pending.remove(&request);
+            }
+            _ => {}
+        }
+    }
+}
+
+impl Intake<'_> {
+    /// The stream is open.
+    pub(super) fn connected(&mut self, now: Time) {
+        self.line.dialer.handle(now, DialInput::Connected);
+    }
+
+    /// The stream broke or did not open.
+    pub(super) fn lost(&mut self, now: Time, cause: impl Into<Cause>) {
+        let cause = cause.into();
+        tracing::debug!(cause = cause.text, "the connection to the broker is lost");
+        if self.line.trial.is_none() {
+            self.shared.state().set_cause(cause);
+        }
+        self.line.failed = true;
+        self.line.dialer.handle(now, DialInput::TransportLost);
+    }
+
+    pub(super) fn is_up(&self) -> bool {
+        self.line.is_up()
     }
 
     /// Takes one datagram, or one unit of a stream.
     pub(super) fn unit(&mut self, now: Time, bytes: &[u8]) {
         match bytes.first().copied().and_then(is_event) {
             Some(true) if self.is_up() => {
-                self.dialer.heard(now);
+                self.line.dialer.heard(now);
                 self.event(now, bytes);
             }
             Some(false) => self.frame(now, bytes),
@@ -132,13 +172,16 @@ impl Intake {
     /// Takes what the dialer wants. Its messages go to the inbox at once, so that events that
     /// came after them stay behind them.
     pub(super) fn drain(&mut self, now: Time) {
-        while let Some(output) = self.dialer.poll(now) {
+        while let Some(output) = self.line.dialer.poll(now) {
+            let orders = &mut self.line.orders;
             match output {
-                DialOutput::Connect => self.orders.push_back(Order::Connect),
-                DialOutput::Hello(bytes) => self.orders.push_back(Order::Hello(bytes)),
-                DialOutput::Transmit(bytes) => self.orders.push_back(Order::Frame(bytes)),
-                DialOutput::Up(welcome) => self.up(now, &welcome),
+                DialOutput::Connect => orders.push_back(Order::Connect),
+                DialOutput::Hello(bytes) => orders.push_back(Order::Hello(bytes)),
+                DialOutput::Transmit(bytes) => orders.push_back(Order::Frame(bytes)),
+                DialOutput::Up(welcome) => self.welcomed(now, &welcome),
                 DialOutput::Message(message) => self.message(now, message),
+                // Only broker links are suspected and measured.
+                DialOutput::Suspect | DialOutput::Recovered | DialOutput::Sample(_) => {}
                 DialOutput::Down(reason) => self.down(Link::Down, reason),
                 DialOutput::Refused { reason, again } => {
                     let again = again.is_some();
@@ -148,10 +191,14 @@ impl Intake {
         }
     }
 
+    pub(super) fn malformed(&self) {
+        self.shared.counters.dropped_malformed.add(1);
+    }
+
     fn frame(&mut self, now: Time, bytes: &[u8]) {
         match Frame::decode(bytes) {
             Ok(frame) => {
-                self.dialer.handle(now, DialInput::Frame(&frame));
+                self.line.dialer.handle(now, DialInput::Frame(&frame));
                 self.drain(now);
             }
             Err(_) => self.malformed(),
@@ -167,74 +214,103 @@ impl Intake {
         }
         let plain = bytes.len() <= EVENT_LEN_MAX && !header.flags.contains(Flags::EXTENDED);
         if plain || Event::decode(bytes).is_ok() {
-            self.inbox.event(&header, bytes);
+            self.inbox.event(now, &header, bytes);
         } else {
             self.malformed();
         }
     }
 
     fn piece(&mut self, now: Time, bytes: &[u8]) {
-        let joined = self.reassembler.push(now, bytes, &mut self.whole);
+        let line = &mut *self.line;
+        let joined = line.reassembler.push(now, bytes, &mut line.whole);
         if let Ok(true) = joined
-            && let Ok(header) = Header::decode(&self.whole)
+            && let Ok(header) = Header::decode(&line.whole)
         {
-            self.inbox.event(&header, &self.whole);
+            self.inbox.event(now, &header, &line.whole);
         }
-        let counted = self.reassembler.counters();
+        let counted = line.reassembler.counters();
         let lost = counted.expired + counted.evicted + counted.refused;
         self.shared
             .counters
             .dropped_incomplete
-            .add(lost - self.incomplete);
-        self.incomplete = lost;
+            .add(lost - line.incomplete);
+        line.incomplete = lost;
     }
 
-    fn up(&mut self, now: Time, welcome: &Welcome) {
-        let datagram_max = welcome.datagram_max.min(self.datagram_max);
+    fn welcomed(&mut self, now: Time, welcome: &Welcome) {
+        let datagram_max = welcome.datagram_max.min(self.line.datagram_max);
         let info = UpInfo {
             broker: Some((welcome.broker, welcome.incarnation)),
             clock_domain: welcome.clock_domain,
             datagram_max,
             keepalive: Some(Duration::from_millis(welcome.keepalive_ms.into())),
         };
-        self.orders.push_back(Order::Welcomed {
+        let line = &mut *self.line;
+        line.orders.push_back(Order::Welcomed {
             control_port: welcome.control_port,
             media_port: welcome.media_port,
             datagram_max,
         });
-        self.reassembler = Reassembler::new();
-        self.incomplete = 0;
-        self.shared.measures.set_datagram_max(datagram_max);
-        self.shared.counters.ups.add(1);
-        let shared = self.shared.clone();
-        // Whoever asks for something holds the same lock: nothing is asked for twice or lost.
-        let mut state = shared.state();
-        self.inbox.discard_requests();
-        state.up(info, |message| {
-            self.dialer.handle(now, DialInput::Send(message))
-        });
-        drop(state);
+        line.reassembler = Reassembler::new();
+        line.incomplete = 0;
+        line.failed = false;
+        if line.trial.is_some() {
+            self.restore_beside(now, info);
+        } else {
+            self.up(now, info);
+        }
         tracing::info!(broker = %welcome.broker, "connected");
+    }
+
+    fn up(&mut self, now: Time, info: UpInfo) {
+        self.shared.measures.set_datagram_max(info.datagram_max);
+        self.shared.counters.ups.add(1);
+        // Whoever asks for something holds the same lock: nothing is asked for twice or lost.
+        let mut state = self.shared.state();
+        self.inbox.discard_requests();
+        let dialer = &mut self.line.dialer;
+        state.up(info, |message| dialer.handle(now, DialInput::Send(message)));
+        drop(state);
         self.inbox.state(DoorState::Up);
     }
 
+    /// Asks for everything on this link, too, while another still serves.
+    fn restore_beside(&mut self, now: Time, info: UpInfo) {
+        let (dialer, trial) = (
+            &mut self.line.dialer,
+            self.line.trial.get_or_insert_default(),
+        );
+        trial.up = Some((now, info));
+        self.inbox.begin_overlap();
+        self.shared.state().restore(|message| {
+            if let Message::Subscribe { request, .. } | Message::Publish { request, .. } = message {
+                trial.pending.insert(request);
+            }
+            dialer.handle(now, DialInput::Send(message));
+        });
+    }
+
     fn message(&mut self, now: Time, message: Message) {
+        if let Some(trial) = &mut self.line.trial {
+            trial.answered(&message);
+        }
         let reply = self.shared.state().apply(&message);
         if let Some(reply) = reply {
-            self.send(now, reply);
+            self.line.send(now, reply);
         }
         if !self.inbox.message(message) {
-            self.lost(now, "this client does not read what it receives".into());
+            let cause = "this client does not read what it receives";
+            self.lost(now, cause.to_owned());
         }
     }
 
     fn down(&mut self, link: Link, reason: Refusal) {
+        self.line.failed = true;
+        if self.line.trial.is_some() {
+            return tracing::debug!(%reason, "a better way to the broker does not work");
+        }
         tracing::info!(%reason, "the link to the broker is down");
         self.shared.state().down(link);
         self.inbox.state(DoorState::Down(reason));
-    }
-
-    pub(super) fn malformed(&self) {
-        self.shared.counters.dropped_malformed.add(1);
     }
 }

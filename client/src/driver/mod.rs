@@ -2,35 +2,34 @@
 
 mod inbox;
 mod intake;
-mod tcp;
+mod quic;
+mod routes;
+mod stream;
 mod udp;
+mod wire;
 
 use core::time::Duration;
 use std::io;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
 use sangam_io::clock;
 use sangam_io::door::{ClientDoor, DoorReceiver, Item, door};
-use sangam_io::poll::{Event, Events, Interest, Poller};
+use sangam_io::poll::{Events, Interest, Poller};
 use sangam_io::pool::Packet;
 use sangam_io::wake::{self, Sleeper};
-use sangam_link::{Dialer, DialerConfig};
 use sangam_model::Time;
-use sangam_wire::{Capabilities, Role};
+use sangam_wire::Message;
 
 use crate::shared::Shared;
 use crate::state::{Link, State};
+use crate::way::Way;
 use crate::{ClientError, ClientOptions};
 
 use inbox::Inbox;
-use intake::{Intake, Order};
-use tcp::Tcp;
-use udp::Udp;
+use routes::{Route, Routes};
 
 const WAKE: u64 = 0;
-const SOCKET: u64 = 1;
 /// The least room of a client's queues.
 const QUEUE_MIN: usize = 64;
 /// Requests and events taken from the door before the socket has its turn.
@@ -43,63 +42,56 @@ pub(crate) struct Driver(Option<JoinHandle<()>>);
 /// What a network client is made of.
 pub(crate) type Parts = (DoorReceiver, Option<Driver>, Arc<Shared>);
 
-/// How the bytes travel.
-enum Wire {
-    Udp(Box<Udp>),
-    Tcp(Tcp),
-}
-
 struct Worker {
-    wire: Wire,
-    intake: Intake,
+    routes: Routes,
+    /// The link in use, or on its way to be.
+    route: Route,
+    /// A better one that is being tried beside it.
+    better: Option<Route>,
+    inbox: Inbox,
+    shared: Arc<Shared>,
     poller: Poller,
     events: Events,
     sleeper: Sleeper,
     /// Events from the door, until they are sent.
     outgoing: Vec<Packet>,
+    closing: bool,
 }
 
-/// A client by datagrams.
-pub(crate) fn udp(address: SocketAddr, options: &ClientOptions) -> Result<Parts, ClientError> {
-    let datagram_max = udp::datagram_max(address, options);
-    let wire = Udp::open(address, options).map_err(ClientError::Local)?;
-    start(Wire::Udp(Box::new(wire)), datagram_max, options).map_err(ClientError::Local)
+/// A client by the first of these ways that works.
+pub(crate) fn start(ways: Vec<Way>, options: &ClientOptions) -> Result<Parts, ClientError> {
+    if ways.is_empty() {
+        return Err(ClientError::NoAddress);
+    }
+    spawn(ways, options).map_err(ClientError::Local)
 }
 
-/// A client by a byte stream.
-pub(crate) fn tcp(address: SocketAddr, options: &ClientOptions) -> Result<Parts, ClientError> {
-    let wire = Tcp::new(address, options.queue.max(QUEUE_MIN));
-    start(Wire::Tcp(wire), tcp::UNIT_MAX, options).map_err(ClientError::Local)
-}
-
-fn start(wire: Wire, datagram_max: u16, options: &ClientOptions) -> io::Result<Parts> {
+fn spawn(ways: Vec<Way>, options: &ClientOptions) -> io::Result<Parts> {
     let (waker, sleeper) = wake::pair()?;
     let capacity = options.queue.max(QUEUE_MIN);
     let (ClientDoor { sender, receiver }, door) = door(capacity, waker)?;
     let pool = options.send_buffers.pool();
     let state = State::new(Link::Down);
     let shared = Arc::new(Shared::new(state, sender, pool, options.trace_every));
-    let dialer = Dialer::new(DialerConfig {
-        role: Role::Client,
-        capabilities: Capabilities::OURS,
-        datagram_max,
-        clock_domain: clock::clock_domain(),
-        reliable: matches!(wire, Wire::Tcp(_)),
-        seed: options.seed,
-        backoff: options.backoff,
-    });
     let inbox = Inbox::new(
         door,
         options.receive_buffers.pool(),
         (capacity, shared.clone()),
     );
+    let poller = Poller::new()?;
+    let mut routes = Routes::new(ways, options.clone());
+    let route = routes.first(&poller, clock::now())?;
     let worker = Worker {
-        wire,
-        intake: Intake::new(dialer, inbox, (shared.clone(), datagram_max)),
-        poller: Poller::new()?,
+        routes,
+        route,
+        better: None,
+        inbox,
+        shared: shared.clone(),
+        poller,
         events: Events::with_capacity(4),
         sleeper,
         outgoing: Vec::with_capacity(TURN),
+        closing: false,
     };
     let run = move || {
         if let Err(error) = worker.run() {
@@ -115,16 +107,15 @@ fn start(wire: Wire, datagram_max: u16, options: &ClientOptions) -> io::Result<P
 impl Worker {
     fn run(mut self) -> io::Result<()> {
         self.poller.add(self.sleeper.fd(), WAKE, Interest::Read)?;
-        self.wire.register(&self.poller)?;
-        self.intake.start(clock::now());
         loop {
             let now = clock::now();
             self.take_from_door(now);
             self.carry_out(now)?;
-            if self.intake.is_over() {
-                self.wire.finish();
+            if self.closing {
+                self.route.wire.finish();
                 return Ok(());
             }
+            self.choose(now)?;
             self.wait()?;
         }
     }
@@ -132,48 +123,125 @@ impl Worker {
     /// Takes what the client and its publishers left at the door.
     fn take_from_door(&mut self, now: Time) {
         for _ in 0..TURN {
-            match self.intake.inbox.door.recv() {
+            match self.inbox.door.recv() {
                 Some(Item::Event(packet)) => self.outgoing.push(packet),
-                Some(Item::Message(message)) => self.intake.send(now, message),
+                Some(Item::Message(message)) => self.tell(now, message),
                 Some(Item::State(_)) => {}
                 None => break,
             }
         }
-        if self.intake.is_up() {
-            self.wire.send(&self.outgoing, &self.intake);
-        } else {
-            let counters = &self.intake.shared.counters;
-            counters.dropped_down.add(self.outgoing.len() as u64);
-        }
-        self.outgoing.clear();
-        if self.intake.inbox.door.is_closed() {
-            self.intake.close(now);
+        self.send_events();
+        if self.inbox.door.is_closed() {
+            self.route.line.close(now);
+            self.closing = true;
         }
     }
 
-    /// Does what the link wants, until it wants no more, and hands over what came.
+    /// A request goes to the link that stays.
+    fn tell(&mut self, now: Time, message: Message) {
+        let restored = self.better.as_mut().filter(|better| better.line.is_up());
+        let Some(better) = restored else {
+            return self.route.line.send(now, message);
+        };
+        let here = match &message {
+            Message::Unpublish { stream } => better.has_moved(*stream),
+            _ => true,
+        };
+        let route = if here { better } else { &mut self.route };
+        route.line.send(now, message);
+    }
+
+    fn send_events(&mut self) {
+        if let Some(better) = &mut self.better {
+            // What is published there already goes there.
+            let moved = |packet: &mut Packet| {
+                let stream = packet.header().map(|header| header.stream);
+                stream.is_ok_and(|stream| better.has_moved(stream))
+            };
+            let there: Vec<_> = self.outgoing.extract_if(.., moved).collect();
+            better.send(&there, &mut self.inbox, &self.shared);
+        }
+        if self.route.line.is_up() {
+            let outgoing = &self.outgoing;
+            self.route.send(outgoing, &mut self.inbox, &self.shared);
+        } else {
+            let lost = self.outgoing.len() as u64;
+            self.shared.counters.dropped_down.add(lost);
+        }
+        self.outgoing.clear();
+    }
+
+    /// Does what the links want, until they want no more, and hands over what came.
     fn carry_out(&mut self, now: Time) -> io::Result<()> {
-        loop {
-            self.intake.drain(now);
-            match self.intake.orders.pop_front() {
-                Some(order) => self.wire.perform(order, &mut self.intake, &self.poller)?,
-                None => {
-                    self.wire.flush(&mut self.intake, &self.poller)?;
-                    self.intake.drain(now);
-                    if self.intake.orders.is_empty() {
-                        break;
-                    }
-                }
+        let (inbox, poller) = (&mut self.inbox, &self.poller);
+        for route in [Some(&mut self.route), self.better.as_mut()]
+            .into_iter()
+            .flatten()
+        {
+            route.carry_out(now, (&mut *inbox, &self.shared), poller)?;
+        }
+        self.route.line.measure(now, &self.shared);
+        self.inbox.hand_over();
+        Ok(())
+    }
+
+    /// Goes to another way where this one fails, and back up where a better one works.
+    fn choose(&mut self, now: Time) -> io::Result<()> {
+        if self
+            .better
+            .as_ref()
+            .is_some_and(|better| better.is_hopeless(now))
+        {
+            let spoiled = self.better.take().is_some_and(|better| better.was_up());
+            self.inbox.end_overlap();
+            if spoiled {
+                // Some streams had moved already: only a fresh start knows what is where.
+                self.route
+                    .restart(now, (&mut self.inbox, &self.shared), &self.poller)?;
             }
         }
-        self.intake.measure(now);
-        self.intake.inbox.hand_over();
+        if self
+            .better
+            .as_ref()
+            .is_some_and(|better| better.may_take_over(now))
+        {
+            return self.move_over(now);
+        }
+        if self.better.is_none() {
+            self.better = self.routes.climb(&self.route, &self.poller, now);
+            if self.better.is_some() {
+                return self.carry_out(now);
+            }
+        }
+        if self
+            .routes
+            .turn(&mut self.route, (&self.poller, &self.shared), now)
+        {
+            return self.carry_out(now);
+        }
+        Ok(())
+    }
+
+    /// The better link takes over; the one there was says goodbye.
+    fn move_over(&mut self, now: Time) -> io::Result<()> {
+        let Some(mut better) = self.better.take() else {
+            return Ok(());
+        };
+        if let Some(info) = better.settle() {
+            self.shared.state().moved(info);
+            self.shared.measures.set_datagram_max(info.datagram_max);
+        }
+        self.shared.counters.moves.add(1);
+        let mut left = core::mem::replace(&mut self.route, better);
+        left.leave(now, (&mut self.inbox, &self.shared), &self.poller)?;
+        self.inbox.end_overlap();
+        tracing::info!(way = self.routes.name(&self.route), "moved to a better way");
         Ok(())
     }
 
     fn wait(&mut self) -> io::Result<()> {
         self.sleeper.arm();
-        let timeout = if self.intake.has_work() {
+        let timeout = if self.has_work() {
             Some(Duration::ZERO)
         } else {
             self.timeout()
@@ -181,80 +249,37 @@ impl Worker {
         let result = self.poller.wait(&mut self.events, timeout);
         self.sleeper.disarm();
         result?;
-        for event in self.events.iter().filter(|event| event.token == SOCKET) {
-            self.wire.ready(event, &mut self.intake, &self.poller)?;
+        let now = clock::now();
+        let (inbox, shared, poller) = (&mut self.inbox, &self.shared, &self.poller);
+        for route in [Some(&mut self.route), self.better.as_mut()]
+            .into_iter()
+            .flatten()
+        {
+            let token = route.token;
+            for event in self.events.iter().filter(|event| event.token == token) {
+                route.ready(event, (&mut *inbox, shared), poller)?;
+            }
+            route.expire(now, (&mut *inbox, shared));
         }
-        self.wire
-            .expire(clock::now(), &mut self.intake, &self.poller)
+        Ok(())
+    }
+
+    /// Whether something can be done without waiting. Ask after arming the sleeper.
+    fn has_work(&self) -> bool {
+        let door = &self.inbox.door;
+        let better = self.better.as_ref();
+        !door.is_empty()
+            || door.is_closed()
+            || self.route.has_orders()
+            || better.is_some_and(Route::has_orders)
     }
 
     fn timeout(&self) -> Option<Duration> {
-        let link = self.intake.deadline();
-        let deadline = link.into_iter().chain(self.wire.deadline()).min()?;
+        let route = self.route.deadline();
+        let better = self.better.as_ref().and_then(Route::deadline);
+        let change = self.routes.deadline(&self.route, self.better.is_some());
+        let deadline = [route, better, change].into_iter().flatten().min()?;
         Some(deadline - clock::now())
-    }
-}
-
-impl Wire {
-    fn register(&self, poller: &Poller) -> io::Result<()> {
-        match self {
-            Self::Udp(udp) => udp.register(poller),
-            Self::Tcp(_) => Ok(()),
-        }
-    }
-
-    /// Something can be read or written.
-    fn ready(&mut self, event: Event, intake: &mut Intake, poller: &Poller) -> io::Result<()> {
-        match self {
-            Self::Udp(udp) => udp.read(intake),
-            Self::Tcp(tcp) => tcp.ready(event, intake, poller),
-        }
-    }
-
-    fn perform(&mut self, order: Order, intake: &mut Intake, poller: &Poller) -> io::Result<()> {
-        match self {
-            Self::Udp(udp) => {
-                udp.perform(order, intake);
-                Ok(())
-            }
-            Self::Tcp(tcp) => tcp.perform(order, intake, poller),
-        }
-    }
-
-    /// Sends events, or drops and counts them.
-    fn send(&mut self, events: &[Packet], intake: &Intake) {
-        match self {
-            Self::Udp(udp) => udp.send(events, intake),
-            Self::Tcp(tcp) => tcp.send(events, intake),
-        }
-    }
-
-    fn flush(&mut self, intake: &mut Intake, poller: &Poller) -> io::Result<()> {
-        match self {
-            Self::Udp(_) => Ok(()),
-            Self::Tcp(tcp) => tcp.flush(intake, poller),
-        }
-    }
-
-    fn deadline(&self) -> Option<Time> {
-        match self {
-            Self::Udp(_) => None,
-            Self::Tcp(tcp) => tcp.deadline(),
-        }
-    }
-
-    fn expire(&mut self, now: Time, intake: &mut Intake, poller: &Poller) -> io::Result<()> {
-        match self {
-            Self::Udp(_) => Ok(()),
-            Self::Tcp(tcp) => tcp.expire(now, intake, poller),
-        }
-    }
-
-    /// Gives what was sent last a chance to leave.
-    fn finish(&mut self) {
-        if let Self::Tcp(tcp) = self {
-            tcp.finish();
-        }
     }
 }
 

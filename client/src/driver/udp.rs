@@ -12,7 +12,6 @@ use sangam_model::Class;
 use sangam_model::limits::{DATAGRAM_LEN_SAFE, EVENT_LEN_MAX};
 use sangam_wire::DATAGRAM_MIN;
 
-use super::SOCKET;
 use super::intake::{Intake, Order};
 use crate::ClientOptions;
 
@@ -45,21 +44,31 @@ pub(super) fn datagram_max(address: SocketAddr, options: &ClientOptions) -> u16 
     options.datagram_max.unwrap_or(path).max(DATAGRAM_MIN)
 }
 
+/// A socket of the family of `address`.
+pub(super) fn bind(
+    address: SocketAddr,
+    options: &ClientOptions,
+    path_mtu_discovery: bool,
+) -> io::Result<UdpSocket> {
+    let any = match address.ip() {
+        IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+    };
+    let wanted = UdpOptions {
+        recv_buffer: options.socket_buffer,
+        send_buffer: options.socket_buffer,
+        gro: true,
+        path_mtu_discovery,
+        ..UdpOptions::default()
+    };
+    let local = options.local.unwrap_or(SocketAddr::new(any, 0));
+    UdpSocket::bind(local, &wanted)
+}
+
 impl Udp {
     pub(super) fn open(address: SocketAddr, options: &ClientOptions) -> io::Result<Self> {
-        let any = match address.ip() {
-            IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
-            IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
-        };
-        let wanted = UdpOptions {
-            recv_buffer: options.socket_buffer,
-            send_buffer: options.socket_buffer,
-            gro: true,
-            ..UdpOptions::default()
-        };
-        let local = options.local.unwrap_or(SocketAddr::new(any, 0));
         Ok(Self {
-            socket: UdpSocket::bind(local, &wanted)?,
+            socket: bind(address, options, false)?,
             batch: RecvBatch::new(MESSAGES, usize::from(u16::MAX)),
             sender: SendBatch::new(),
             dialled: address,
@@ -71,11 +80,11 @@ impl Udp {
         })
     }
 
-    pub(super) fn register(&self, poller: &Poller) -> io::Result<()> {
-        poller.add(self.socket.fd(), SOCKET, Interest::Read)
+    pub(super) fn register(&self, poller: &Poller, token: u64) -> io::Result<()> {
+        poller.add(self.socket.fd(), token, Interest::Read)
     }
 
-    pub(super) fn read(&mut self, intake: &mut Intake) -> io::Result<()> {
+    pub(super) fn read(&mut self, intake: &mut Intake<'_>) -> io::Result<()> {
         for _ in 0..READS_MAX {
             let count = self.socket.recv(&mut self.batch)?;
             let now = clock::now();
@@ -98,7 +107,7 @@ impl Udp {
         Ok(())
     }
 
-    pub(super) fn perform(&mut self, order: Order, intake: &Intake) {
+    pub(super) fn perform(&mut self, order: Order, intake: &Intake<'_>) {
         match order {
             Order::Connect => {}
             Order::Hello(bytes) => self.frame(&bytes, self.dialled, intake),
@@ -122,7 +131,7 @@ impl Udp {
     }
 
     /// Sends events in order; those in a row that fit, in as few calls as they allow.
-    pub(super) fn send(&mut self, events: &[Packet], intake: &Intake) {
+    pub(super) fn send(&mut self, events: &[Packet], intake: &Intake<'_>) {
         let mut report = SendReport::default();
         let (control, media) = (Address::from(self.control), Address::from(self.media));
         let address = |event: &Packet| {
@@ -185,13 +194,13 @@ impl Udp {
         report.errors += u64::from(sent.would_block + sent.errors > 0);
     }
 
-    fn frame(&mut self, bytes: &[u8], to: SocketAddr, intake: &Intake) {
+    fn frame(&mut self, bytes: &[u8], to: SocketAddr, intake: &Intake<'_>) {
         let mut report = SendReport::default();
         self.sender
             .send(&self.socket, [(Address::from(to), bytes)], &mut report);
         if report.unreachable + report.denied > 0 {
             let cause = format!("this machine cannot send to {to}");
-            intake.shared.state().set_cause(cause);
+            intake.shared.state().set_cause(cause.into());
         }
     }
 }

@@ -3,73 +3,67 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use sangam_model::BrokerId;
+use sangam_route::{Edge, UNREACHABLE};
 
 use super::network::Network;
 
-/// Links over which events flow, with their cost: the weight in the broker network map where it
-/// is reported, otherwise 1.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Graph {
-    edges: BTreeMap<BrokerId, BTreeMap<BrokerId, u64>>,
-}
+/// Links over which events flow, as the brokers' own graph has them, with their weight in the
+/// broker network map where it is reported, otherwise 1.
+#[derive(Clone, Debug, Default)]
+pub struct Graph(sangam_route::Graph);
 
 /// Shortest ways from one broker to all others.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tree {
     root: BrokerId,
     /// Before whom each broker comes, and at what cost from the root.
-    parents: BTreeMap<BrokerId, (BrokerId, u64)>,
+    parents: BTreeMap<BrokerId, (BrokerId, u32)>,
 }
 
 impl Graph {
-    /// The graph of what brokers report. Stale brokers and links that only one end believes in are
-    /// left out if the other end reports.
+    /// The graph of what brokers report. Stale brokers are left out; of a neighbour that does not
+    /// report at all, its links are believed.
     #[must_use]
     pub fn of(network: &Network) -> Self {
         let fresh = || network.brokers.iter().filter(|view| !view.stale);
         let reporting: BTreeSet<_> = fresh().map(|view| view.report.broker).collect();
-        let mut edges = BTreeMap::<_, BTreeMap<_, _>>::new();
+        let mut told = BTreeMap::<BrokerId, Vec<Edge>>::new();
         for view in fresh() {
-            let own = edges.entry(view.report.broker).or_default();
+            let from = view.report.broker;
+            told.entry(from).or_default();
             for link in view.report.links.iter().filter(|link| link.up) {
-                if let Some(peer) = link.peer {
-                    own.insert(peer, link.weight.map_or(1, u64::from));
+                let Some(to) = link.peer else { continue };
+                let weight = link.weight.unwrap_or(1).try_into().unwrap_or(u16::MAX);
+                told.entry(from).or_default().push(Edge { to, weight });
+                if !reporting.contains(&to) {
+                    told.entry(to).or_default().push(Edge { to: from, weight });
                 }
             }
         }
-        let ends = edges.clone();
-        for (from, to) in &mut edges {
-            let agreed = |peer: &BrokerId| {
-                !reporting.contains(peer) || ends.get(peer).is_some_and(|of| of.contains_key(from))
-            };
-            to.retain(|peer, _| agreed(peer));
-        }
-        Self { edges }
+        let told = told.iter().map(|(id, edges)| (*id, edges.as_slice()));
+        Self(sangam_route::Graph::new(told))
     }
 
     /// The neighbours of a broker, with the cost towards each.
-    pub fn neighbours(&self, of: BrokerId) -> impl Iterator<Item = (BrokerId, u64)> {
-        let edges = self.edges.get(&of).into_iter().flatten();
-        edges.map(|(peer, cost)| (*peer, *cost))
+    pub fn neighbours(&self, of: BrokerId) -> impl Iterator<Item = (BrokerId, u32)> {
+        self.0.neighbours(of)
     }
 
-    /// Shortest ways from `root`; of equal ones the one over the lower id (Dijkstra, with the
-    /// candidates in the order of cost, then ids).
+    /// The tree from `root`: every broker hangs on the neighbour over which `root` is nearest, of
+    /// several the one with the lowest id, as brokers choose it themselves.
     #[must_use]
     pub fn tree(&self, root: BrokerId) -> Tree {
+        let ways = self.0.ways(root, None);
         let mut parents = BTreeMap::new();
-        let mut candidates = BTreeSet::from([(0_u64, root, root)]);
-        while let Some((cost, parent, broker)) = candidates.pop_first() {
-            if broker != root && parents.contains_key(&broker) || broker == root && cost > 0 {
-                continue;
-            }
-            if broker != root {
+        for &broker in self.0.brokers().iter().filter(|id| **id != root) {
+            let cost = self.0.cost(&ways, broker);
+            let over = self.0.neighbours(broker).filter(|(peer, step)| {
+                let before = self.0.cost(&ways, *peer);
+                before != UNREACHABLE && before.saturating_add(*step) == cost
+            });
+            if let Some((parent, _)) = over.min() {
                 parents.insert(broker, (parent, cost));
             }
-            let onward = self
-                .neighbours(broker)
-                .filter(|(peer, _)| !parents.contains_key(peer));
-            candidates.extend(onward.map(|(peer, more)| (cost.saturating_add(more), broker, peer)));
         }
         Tree { root, parents }
     }
@@ -99,7 +93,7 @@ impl Tree {
 
     /// Cost from the root.
     #[must_use]
-    pub fn cost(&self, to: BrokerId) -> Option<u64> {
+    pub fn cost(&self, to: BrokerId) -> Option<u32> {
         let zero = (to == self.root).then_some(0);
         self.parents.get(&to).map(|(_, cost)| *cost).or(zero)
     }

@@ -2,7 +2,7 @@
 
 use sangam_model::StreamId;
 
-use crate::hash;
+use sangam_model::hash;
 
 /// A fixed number of recent packets, direct-mapped by stream and sequence.
 ///

@@ -7,7 +7,7 @@ use sangam_model::{StreamId, Time};
 use sangam_wire::Header;
 use sangam_wire::feedback::{Feedback, Nack, Report};
 
-use crate::hash;
+use sangam_model::hash;
 
 /// One key-frame request per stream and layer passes in so long.
 pub const KEY_FRAME_INTERVAL: Duration = Duration::from_millis(300);

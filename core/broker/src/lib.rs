@@ -1,41 +1,41 @@
-//! Who gets an event: interest, streams, routing snapshots, queue policy and feedback.
+//! Who gets an event: routing, streams, routing snapshots, queue policy and feedback.
 //!
 //! Everything here is a plain value without clock, socket or thread. Three kinds of use:
 //!
-//! **Control** decides, seldom. [`InterestTable`] knows what the clients of every broker want and
-//! which neighbour leads there; [`StreamTable`] knows who publishes what and which neighbours and
-//! shards get it. Both take what happens (`handle`), say what to do (`poll`) and when they want
-//! to be called again (`deadline`). The loop of a broker is:
+//! **Control** decides, seldom. [`Routing`] knows the map of the network, where sessions have their
+//! sources, and which neighbours joined which tree; [`StreamTable`] knows who publishes what and
+//! which neighbours and shards get it. Both take what happens (`handle`), say what to do (`poll`)
+//! and when they want to be called again (`deadline`). The loop of a broker is:
 //!
 //! ```
 //! use sangam_broker::{
-//!     FilterIndex, InterestInput, InterestOutput, InterestTable, LinkId, StreamInput,
-//!     StreamOutput, StreamTable,
+//!     FilterIndex, LinkId, Routing, RoutingInput, RoutingOutput, StreamInput, StreamOutput,
+//!     StreamTable,
 //! };
 //! use sangam_model::{BrokerId, Filter, Incarnation, Time, limits};
 //!
 //! let (id, life, now) = (BrokerId(1), Incarnation(0), Time::from_millis(5));
-//! let mut interest = InterestTable::new(id, life);
+//! let mut routing = Routing::new(id, life);
 //! let mut streams = StreamTable::new(id, life);
 //! let mut shards = FilterIndex::<u16>::new(limits::FILTERS_PER_BROKER);
 //!
 //! // A neighbour comes up, a client of shard 0 subscribes.
-//! interest.handle(now, InterestInput::LinkUp(LinkId(0)));
+//! routing.handle(now, RoutingInput::LinkUp(LinkId(0), BrokerId(2)));
 //! streams.handle(now, StreamInput::LinkUp(LinkId(0)));
 //! let filter = Filter::new("demo/#")?;
 //! shards.insert(&filter, 0);
-//! interest.add(now, &filter)?;
+//! routing.add(now, &filter)?;
 //! streams.handle(now, StreamInput::Interest(&sangam_broker::Change::Filter(filter)));
 //!
 //! // What follows from it.
 //! let mut sent = 0;
-//! while let Some(output) = interest.poll() {
+//! while let Some(output) = routing.poll() {
 //!     match output {
-//!         InterestOutput::Send { .. } => sent += 1,
-//!         InterestOutput::Changed(change) => streams.handle(now, StreamInput::Interest(&change)),
+//!         RoutingOutput::Send { .. } => sent += 1,
+//!         RoutingOutput::Changed(change) => streams.handle(now, StreamInput::Interest(&change)),
 //!     }
 //! }
-//! streams.route(&mut interest, &shards);
+//! streams.route(&routing, &shards);
 //! while let Some(output) = streams.poll() {
 //!     match output {
 //!         StreamOutput::Send { .. } => sent += 1,
@@ -46,7 +46,7 @@
 //!     let snapshot = streams.snapshot(0x5eed);
 //!     // publish it to the lane
 //! }
-//! assert_eq!(sent, 1);
+//! assert_eq!(sent, 2, "what we know of the network, and what we are");
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
@@ -63,10 +63,9 @@ mod cache;
 mod drops;
 mod feedback;
 mod filters;
-mod hash;
-mod interest;
 mod links;
 mod outbox;
+mod routing;
 mod shed;
 mod snapshot;
 mod streams;
@@ -80,11 +79,11 @@ pub use feedback::{
     REPORT_INTERVAL,
 };
 pub use filters::{FilterIndex, Insert};
-pub use interest::{
-    Change, EXPIRY, InterestError, InterestInput, InterestOutput, InterestTable, ORIGINS_MAX,
-    REFRESH, REMOTE_FILTERS_MAX, Refused, Standing,
-};
 pub use links::{LinkId, LinkSet};
+pub use routing::{
+    Change, Description, EXPIRY, LinkRoute, ORIGINS_MAX, REFRESH, Refused, Routing, RoutingError,
+    RoutingInput, RoutingOutput, Standing, WIDE_FILTERS_MAX,
+};
 pub use shed::{Admit, Shedder};
 pub use snapshot::{Parent, Route, Snapshot, hops};
 pub use streams::{

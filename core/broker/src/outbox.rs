@@ -26,7 +26,7 @@ pub(crate) struct Pace {
     pub(crate) every: Duration,
 }
 
-impl<K: Copy + Ord> Outbox<K> {
+impl<K: Clone + Ord> Outbox<K> {
     pub(crate) const fn new(now: Time, pace: Pace) -> Self {
         Self {
             queue: VecDeque::new(),
@@ -38,7 +38,7 @@ impl<K: Copy + Ord> Outbox<K> {
     }
 
     pub(crate) fn push(&mut self, key: K) {
-        if self.queued.insert(key) {
+        if self.queued.insert(key.clone()) {
             self.queue.push_back(key);
         }
     }

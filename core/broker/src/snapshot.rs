@@ -2,10 +2,10 @@
 
 use std::net::SocketAddr;
 
-use sangam_model::{Class, StreamId};
+use sangam_model::{Class, StreamId, hash};
 use sangam_wire::Header;
 
-use crate::{LinkId, hash};
+use crate::{LinkId, LinkSet};
 
 /// Where every known stream goes, at one moment. Immutable: a change builds a new one.
 ///
@@ -28,6 +28,8 @@ pub struct Route {
     pub class: Class,
     /// Where its events come from and its feedback goes.
     pub parent: Parent,
+    /// Neighbours that announce it: events are expected from these alone.
+    pub announcers: LinkSet,
     /// Links that want it and were told of it; never the parent.
     pub hops: Box<[LinkId]>,
     /// Bit i: shard i has subscribers.
@@ -150,6 +152,7 @@ mod tests {
             index,
             class: Class::Video,
             parent: Parent::Link(LinkId(9)),
+            announcers: LinkSet::EMPTY,
             hops: [LinkId(1), LinkId(2)].into(),
             shards: 1,
         }

@@ -5,13 +5,12 @@
 use std::time::Duration;
 
 use sangam_broker::{
-    Change, FilterIndex, InterestInput, InterestOutput, InterestTable, LOST_GRACE, LinkId,
-    ORPHAN_GRACE, Owner, Parent, Publication, StreamChange, StreamError, StreamInput, StreamOutput,
-    StreamTable,
+    Change, FilterIndex, LOST_GRACE, LinkId, ORPHAN_GRACE, Owner, Parent, Publication, Routing,
+    RoutingInput, RoutingOutput, StreamChange, StreamError, StreamInput, StreamOutput, StreamTable,
 };
 use sangam_model::limits::{STREAMS_PER_BROKER, STREAMS_PER_CLIENT};
-use sangam_model::{BrokerId, Class, Filter, Incarnation, MediaInfo, StreamId, Time, Topic};
-use sangam_wire::Message;
+use sangam_model::{BrokerId, Class, Filter, Incarnation, MediaInfo, Scope, StreamId, Time, Topic};
+use sangam_wire::{Join, LinkState, LinkView, Message, Version};
 
 const US: BrokerId = BrokerId(1);
 const UP: LinkId = LinkId(0);
@@ -23,49 +22,71 @@ const REMOTE: StreamId = StreamId::new(BrokerId(10), Incarnation(0), 5);
 
 struct Broker {
     now: Time,
-    interest: InterestTable,
+    routing: Routing,
     streams: StreamTable,
     shards: FilterIndex<u16>,
 }
 
-/// A broker with three links; broker 10 is behind `UP` and `OTHER`, broker 11 behind `DOWN` and
-/// wants everything under `a`.
+/// A broker with links to broker 10 (`UP`), 11 (`DOWN`) and 12 (`OTHER`), of which 10 and 12 have
+/// a link, too. Broker 11 wants everything under `a`, of us and of 10.
 fn broker() -> Broker {
     let mut broker = Broker {
         now: Time::from_millis(1),
-        interest: InterestTable::new(US, Incarnation(0)),
+        routing: Routing::new(US, Incarnation(0)),
         streams: StreamTable::new(US, Incarnation(0)),
         shards: FilterIndex::new(1_000),
     };
-    for link in [UP, DOWN, OTHER] {
-        broker
-            .interest
-            .handle(broker.now, InterestInput::LinkUp(link));
+    for (link, peer) in [(UP, 10), (DOWN, 11), (OTHER, 12)] {
+        let up = RoutingInput::LinkUp(link, BrokerId(peer));
+        broker.routing.handle(broker.now, up);
         broker.streams.handle(broker.now, StreamInput::LinkUp(link));
     }
-    broker.wants(UP, 10, &[]);
-    broker.wants(OTHER, 10, &[]);
-    broker.wants(DOWN, 11, &["a/#"]);
+    broker.learns(UP, &state(10, 0, &[1, 12]));
+    broker.learns(DOWN, &state(11, 0, &[1]));
+    broker.learns(OTHER, &state(12, 0, &[1, 10]));
+    for origin in [US, BrokerId(10)] {
+        broker.learns(DOWN, &join(origin, &["a/#"]));
+    }
     broker
 }
 
-impl Broker {
-    fn wants(&mut self, link: LinkId, origin: u32, texts: &[&str]) {
-        let message = Message::Interest {
+fn state(origin: u32, life: u8, neighbours: &[u32]) -> Message {
+    let link = |to: &u32| LinkView {
+        to: BrokerId(*to),
+        weight: 3,
+    };
+    Message::LinkState(LinkState {
+        version: Version {
             origin: BrokerId(origin),
-            incarnation: Incarnation(0),
-            version: self.now.as_micros() as u32,
-            hops: 1,
-            part: 0,
-            parts: 1,
-            filters: texts
-                .iter()
-                .map(|text| Filter::new(text).unwrap())
-                .collect(),
-        };
-        self.interest
-            .handle(self.now, InterestInput::Message(link, &message));
-        self.settle();
+            incarnation: Incarnation(life),
+            sequence: 1,
+        },
+        draining: false,
+        load: 0,
+        region: String::new(),
+        address: String::new(),
+        links: neighbours.iter().map(link).collect(),
+    })
+}
+
+fn join(origin: BrokerId, filters: &[&str]) -> Message {
+    let filters = filters.iter().map(|text| Filter::new(text).unwrap());
+    Message::Join(Join {
+        origin,
+        avoid: None,
+        classes: Join::ALL,
+        scope: Scope::WIDE,
+        part: 0,
+        parts: 1,
+        filters: filters.collect(),
+    })
+}
+
+impl Broker {
+    fn learns(&mut self, link: LinkId, message: &Message) -> Vec<StreamOutput> {
+        self.routing
+            .handle(self.now, RoutingInput::Message(link, message));
+        self.settle()
     }
 
     fn hears(&mut self, link: LinkId, message: &Message) -> Vec<StreamOutput> {
@@ -90,20 +111,19 @@ impl Broker {
     }
 
     fn link_down(&mut self, link: LinkId) -> Vec<StreamOutput> {
-        self.interest
-            .handle(self.now, InterestInput::LinkDown(link));
+        self.routing.handle(self.now, RoutingInput::LinkDown(link));
         self.streams.handle(self.now, StreamInput::LinkDown(link));
         self.settle()
     }
 
     fn settle(&mut self) -> Vec<StreamOutput> {
-        while let Some(output) = self.interest.poll() {
-            if let InterestOutput::Changed(change) = output {
+        while let Some(output) = self.routing.poll() {
+            if let RoutingOutput::Changed(change) = output {
                 self.streams
                     .handle(self.now, StreamInput::Interest(&change));
             }
         }
-        self.streams.route(&mut self.interest, &self.shards);
+        self.streams.route(&self.routing, &self.shards);
         core::iter::from_fn(|| self.streams.poll()).collect()
     }
 
@@ -162,20 +182,8 @@ fn who_stops_wanting_a_stream_is_told_that_it_ends() {
     let mut broker = broker();
     let stream = broker.publishes("a/b").unwrap();
     broker.settle();
-    broker.now += Duration::from_millis(1);
-    let none = Message::Interest {
-        origin: BrokerId(11),
-        incarnation: Incarnation(0),
-        version: u32::MAX / 4,
-        hops: 1,
-        part: 0,
-        parts: 1,
-        filters: vec![],
-    };
-    broker
-        .interest
-        .handle(broker.now, InterestInput::Message(DOWN, &none));
-    assert_eq!(broker.settle(), [sends(DOWN, Message::Retire { stream })]);
+    let outputs = broker.learns(DOWN, &join(US, &[]));
+    assert_eq!(outputs, [sends(DOWN, Message::Retire { stream })]);
     assert!(broker.hops(stream).is_empty());
 }
 
@@ -294,19 +302,7 @@ fn a_stream_of_an_unknown_broker_is_not_passed_on_and_ends_in_time() {
 fn a_stream_of_an_earlier_life_ends_with_the_later_one() {
     let mut broker = broker();
     broker.hears(UP, &announce(REMOTE));
-    let later = Message::Interest {
-        origin: BrokerId(10),
-        incarnation: Incarnation(1),
-        version: 1,
-        hops: 1,
-        part: 0,
-        parts: 1,
-        filters: vec![],
-    };
-    broker
-        .interest
-        .handle(broker.now, InterestInput::Message(UP, &later));
-    assert!(removed(&broker.settle()));
+    assert!(removed(&broker.learns(UP, &state(10, 1, &[1, 12]))));
 }
 
 #[test]

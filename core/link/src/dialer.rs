@@ -7,12 +7,15 @@ use sangam_model::Time;
 use sangam_wire::{Capabilities, Frame, Message, Refusal, Refuse, Role, Welcome};
 
 use crate::attempt::Attempt;
+use crate::measure::Sample;
 use crate::random::Random;
 use crate::session::{Input, Output, Session, SessionConfig};
 use crate::timing::{Backoff, Timing};
 
 /// How long a hello over a byte stream may stay without an answer.
 const STREAM_PATIENCE: Duration = Duration::from_secs(5);
+/// How long a broker waits after a refusal that names no time.
+const REFUSED_PAUSE: Duration = Duration::from_secs(5);
 /// A refusal that asks for a longer pause gets this one.
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(60);
 
@@ -81,6 +84,12 @@ pub enum DialOutput {
     Transmit(Vec<u8>),
     /// The peer said this.
     Message(Message),
+    /// As [`Output::Suspect`].
+    Suspect,
+    /// As [`Output::Recovered`].
+    Recovered,
+    /// As [`Output::Sample`].
+    Sample(Sample),
     /// The link that was up is down; unless it was closed here, the dialer goes on dialling.
     Down(Refusal),
     /// The hello was refused.
@@ -134,6 +143,22 @@ impl Dialer {
         }
     }
 
+    /// As [`Session::received`].
+    #[inline]
+    pub fn received(&mut self, now: Time, bytes: usize) {
+        if let State::Up(link) = &mut self.state {
+            link.session.received(now, bytes);
+        }
+    }
+
+    /// As [`Session::sent`].
+    #[inline]
+    pub fn sent(&mut self, packets: u64, bytes: u64) {
+        if let State::Up(link) = &mut self.state {
+            link.session.sent(packets, bytes);
+        }
+    }
+
     /// Takes what happened; poll afterwards.
     pub fn handle(&mut self, now: Time, input: DialInput<'_>) {
         match input {
@@ -165,6 +190,9 @@ impl Dialer {
         Some(match link.session.poll(now)? {
             Output::Transmit(bytes) => DialOutput::Transmit(bytes),
             Output::Message(message) => DialOutput::Message(message),
+            Output::Suspect => DialOutput::Suspect,
+            Output::Recovered => DialOutput::Recovered,
+            Output::Sample(sample) => DialOutput::Sample(sample),
             Output::Down(reason) => {
                 self.down(now);
                 DialOutput::Down(reason)
@@ -278,7 +306,7 @@ impl Dialer {
         };
         let mut session = Session::new(config, now);
         if let Some(rtt) = rtt {
-            session.measured(rtt);
+            session.round_trip(rtt);
         }
         self.state = State::Up(Box::new(Link {
             session,
@@ -304,7 +332,7 @@ impl Dialer {
                 });
                 return;
             }
-            (None, Role::Broker(..)) => self.config.backoff.most,
+            (None, Role::Broker(..)) => REFUSED_PAUSE,
             (Some(pause), _) => pause,
         };
         self.failures += 1;

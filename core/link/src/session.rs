@@ -2,19 +2,22 @@
 
 use core::time::Duration;
 
-use sangam_model::Time;
-use sangam_wire::{Frame, Message, Refusal};
+use sangam_model::{Measured, Time};
+use sangam_wire::{Frame, Message, Refusal, Traffic};
 
 use crate::channel::{Acked, Sender};
 use crate::clock::{Clock, ClockOffset};
-use crate::liveness::Liveness;
+use crate::liveness::{Liveness, Turn};
+use crate::measure::{Meter, Sample};
 use crate::receive::{Receiver, Taken};
 use crate::timing::Timing;
 
 /// A longer round trip is no round trip but an old or forged answer.
 const RTT_MAX: Duration = Duration::from_secs(10);
 /// Bytes of the largest frame that is no control frame.
-const SMALL_FRAME: usize = 32;
+const SMALL_FRAME: usize = 40;
+/// Bytes of a ping that tells what was sent.
+const PING_LEN: usize = 30;
 
 /// What a session is made of.
 #[derive(Clone, Copy, Debug)]
@@ -42,7 +45,9 @@ pub struct Session {
     receiver: Receiver,
     clock: Clock,
     /// To be echoed. Only the latest: a flood of pings gets few answers.
-    pong: Option<u64>,
+    pong: Option<Pong>,
+    /// Of an endpoint that measures its link.
+    meter: Option<Box<Meter>>,
     counters: Counters,
 }
 
@@ -66,6 +71,12 @@ pub enum Output {
     Transmit(Vec<u8>),
     /// The peer said this.
     Message(Message),
+    /// Nothing was heard for [`Timing::suspect_after`]; not from a client's session.
+    Suspect,
+    /// A suspect peer is heard again.
+    Recovered,
+    /// A ping was answered and measured the path.
+    Sample(Sample),
     /// The link is down, for this reason; the last output.
     Down(Refusal),
 }
@@ -91,6 +102,15 @@ pub struct Counters {
     pub foreign: u64,
     /// Acknowledgements of what was not in flight, and answers to pings that were not sent.
     pub invalid: u64,
+    /// Times the caller polled so late that the peer was forgiven its silence.
+    pub late: u64,
+}
+
+/// An answer that is due.
+#[derive(Clone, Copy, Debug)]
+struct Pong {
+    echo_us: u64,
+    traffic: Option<Traffic>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -118,6 +138,7 @@ impl Session {
             receiver: Receiver::new(),
             clock: Clock::default(),
             pong: None,
+            meter: config.timing.busy_ping.map(|_| Box::default()),
             counters: Counters::default(),
         }
     }
@@ -126,6 +147,25 @@ impl Session {
     #[inline]
     pub fn heard(&mut self, now: Time) {
         self.liveness.heard(now);
+    }
+
+    /// An event of the peer came, of so many bytes: [`Session::heard`], and measured.
+    #[inline]
+    pub fn received(&mut self, now: Time, bytes: usize) {
+        self.heard(now);
+        if let Some(meter) = &mut self.meter {
+            meter.received(bytes);
+        }
+    }
+
+    /// So many events of so many bytes in all left for the peer. Frames are counted here.
+    #[inline]
+    pub fn sent(&mut self, packets: u64, bytes: u64) {
+        if let Some(meter) = &mut self.meter
+            && meter.sent(packets, bytes)
+        {
+            self.liveness.busy();
+        }
     }
 
     /// Takes what happened; poll afterwards.
@@ -149,10 +189,11 @@ impl Session {
         if let Some(message) = self.receiver.pop() {
             return Some(Output::Message(message));
         }
-        self.expire(now);
+        let turn = self.expire(now);
         match self.state {
-            State::Up => self
-                .poll_pong(now)
+            State::Up => turn
+                .or_else(|| self.meter.as_mut()?.sample.take().map(Output::Sample))
+                .or_else(|| self.poll_pong(now))
                 .or_else(|| self.poll_ping(now))
                 .or_else(|| self.poll_control(now))
                 .or_else(|| self.poll_ack(now)),
@@ -192,6 +233,31 @@ impl Session {
         self.sender.rtt.smoothed()
     }
 
+    /// How good the link is, once measured; only of an endpoint that measures its link.
+    #[must_use]
+    pub fn measured(&self) -> Option<Measured> {
+        let meter = self.meter.as_ref()?;
+        Some(Measured {
+            rtt: self.rtt()?,
+            jitter: meter.jitter(),
+            loss_ppm: meter.loss_ppm(),
+        })
+    }
+
+    /// What was sent and what was received, if this endpoint measures its link.
+    #[must_use]
+    pub fn traffic(&self) -> Option<(Traffic, Traffic)> {
+        self.meter
+            .as_ref()
+            .map(|meter| (meter.sent, meter.received))
+    }
+
+    /// Whether the peer has not been heard for [`Timing::suspect_after`].
+    #[must_use]
+    pub fn is_suspect(&self) -> bool {
+        self.liveness.is_suspect()
+    }
+
     /// The peer's clock against ours, once measured; only an endpoint that pings measures it.
     #[must_use]
     pub fn clock_offset(&self, now: Time) -> Option<ClockOffset> {
@@ -212,7 +278,7 @@ impl Session {
     }
 
     /// A round trip that was measured before the session began.
-    pub(crate) fn measured(&mut self, rtt: Duration) {
+    pub(crate) fn round_trip(&mut self, rtt: Duration) {
         self.sender.rtt.sample(rtt);
     }
 
@@ -229,13 +295,24 @@ impl Session {
             self.counters.foreign += 1;
             return;
         }
-        self.liveness.heard(now);
+        self.received(now, frame.encoded_len());
         match *frame {
-            Frame::Ping { sent_us, .. } => self.pong = Some(sent_us),
-            Frame::Pong {
-                echo_us, now_us, ..
+            Frame::Ping {
+                sent_us, traffic, ..
             } => {
-                self.pong(now, Time::from_micros(echo_us), now_us);
+                let received = self.meter.as_ref().map(|meter| meter.received);
+                self.pong = Some(Pong {
+                    echo_us: sent_us,
+                    traffic: traffic.and(received),
+                });
+            }
+            Frame::Pong {
+                echo_us,
+                now_us,
+                traffic,
+                ..
+            } => {
+                self.pong(now, Time::from_micros(echo_us), (now_us, traffic));
             }
             Frame::Control {
                 sequence,
@@ -260,7 +337,7 @@ impl Session {
         }
     }
 
-    fn pong(&mut self, now: Time, echo: Time, peer_us: u64) {
+    fn pong(&mut self, now: Time, echo: Time, (peer_us, traffic): (u64, Option<Traffic>)) {
         if !self.liveness.pings() || echo > now || now - echo > RTT_MAX {
             self.counters.invalid += 1;
             return;
@@ -268,6 +345,9 @@ impl Session {
         self.sender.rtt.sample(now - echo);
         self.clock.sample(echo, peer_us, now);
         self.liveness.answered();
+        if let (Some(meter), Some(received)) = (&mut self.meter, traffic) {
+            meter.pong(now, echo, (peer_us, received));
+        }
     }
 
     fn control(&mut self, now: Time, sequence: u16, messages: &[u8]) {
@@ -285,37 +365,49 @@ impl Session {
         match self.sender.acknowledge(now, ack, bare) {
             Acked::Nothing | Acked::Taken(None) => {}
             // Acknowledgements are late on purpose, so pings measure better where there are any.
-            Acked::Taken(Some(rtt)) if !self.liveness.pings() => self.measured(rtt),
+            Acked::Taken(Some(rtt)) if !self.liveness.pings() => self.round_trip(rtt),
             Acked::Taken(Some(_)) => {}
             Acked::Invalid => self.counters.invalid += 1,
         }
     }
 
-    fn expire(&mut self, now: Time) {
+    fn expire(&mut self, now: Time) -> Option<Output> {
         if !matches!(self.state, State::Up) {
-            return;
+            return None;
         }
-        if self.liveness.is_dead(now) {
-            self.state = State::Leaving(Refusal::Silent);
-        } else if self.sender.is_stalled(now) {
-            self.state = State::Leaving(Refusal::Overflow);
+        self.counters.late += u64::from(self.liveness.forgive(now));
+        match self.liveness.turn(now) {
+            Some(Turn::Suspect) => return Some(Output::Suspect),
+            Some(Turn::Recovered) => return Some(Output::Recovered),
+            Some(Turn::Dead) => self.state = State::Leaving(Refusal::Silent),
+            None if self.sender.is_stalled(now) => self.state = State::Leaving(Refusal::Overflow),
+            None => {}
         }
+        None
     }
 
     fn poll_pong(&mut self, now: Time) -> Option<Output> {
-        let echo_us = self.pong.take()?;
-        let now_us = now.as_micros();
-        Some(small(&Frame::Pong {
+        let Pong { echo_us, traffic } = self.pong.take()?;
+        Some(self.small(&Frame::Pong {
             session: self.number,
             echo_us,
-            now_us,
+            now_us: now.as_micros(),
+            traffic,
         }))
     }
 
     fn poll_ping(&mut self, now: Time) -> Option<Output> {
-        let (session, sent_us) = (self.number, now.as_micros());
-        let due = self.liveness.ping(now, self.sender.rtt.timeout(0));
-        due.then(|| small(&Frame::Ping { session, sent_us }))
+        if !self.liveness.ping(now, self.sender.rtt.timeout(0)) {
+            return None;
+        }
+        let traffic = self.meter.as_mut().map(|meter| meter.ping(now, PING_LEN));
+        let ping = Frame::Ping {
+            session: self.number,
+            sent_us: now.as_micros(),
+            traffic,
+        };
+        // The meter has counted it.
+        Some(encode(&ping))
     }
 
     fn poll_control(&mut self, now: Time) -> Option<Output> {
@@ -328,6 +420,9 @@ impl Session {
         };
         let mut bytes = Vec::with_capacity(SMALL_FRAME + outgoing.messages.len());
         frame.encode(&mut bytes);
+        if let Some(meter) = &mut self.meter {
+            meter.sent(1, bytes.len() as u64);
+        }
         if outgoing.repeated {
             self.counters.repeated += 1;
         } else {
@@ -341,7 +436,7 @@ impl Session {
             return None;
         }
         let ack = self.receiver.acknowledge();
-        Some(small(&Frame::Ack {
+        Some(self.small(&Frame::Ack {
             session: self.number,
             ack,
         }))
@@ -349,14 +444,22 @@ impl Session {
 
     fn farewell(&mut self, reason: Refusal) -> Output {
         self.state = State::Over(reason);
-        small(&Frame::Bye {
+        self.small(&Frame::Bye {
             session: self.number,
             reason,
         })
     }
+
+    fn small(&mut self, frame: &Frame<'_>) -> Output {
+        let output = encode(frame);
+        if let (Output::Transmit(bytes), Some(meter)) = (&output, &mut self.meter) {
+            meter.sent(1, bytes.len() as u64);
+        }
+        output
+    }
 }
 
-fn small(frame: &Frame<'_>) -> Output {
+fn encode(frame: &Frame<'_>) -> Output {
     let mut bytes = Vec::with_capacity(SMALL_FRAME);
     frame.encode(&mut bytes);
     Output::Transmit(bytes)

@@ -16,6 +16,11 @@ const KEEPALIVE_MIN: Duration = Duration::from_millis(20);
 pub struct Timing {
     /// Interval of pings; `None` for an endpoint that only answers.
     pub ping: Option<Duration>,
+    /// Interval of pings while much is sent; then pings tell what was sent, so that each answer
+    /// is a measurement ([`crate::Sample`]). `None` for an endpoint that does not measure.
+    pub busy_ping: Option<Duration>,
+    /// Silence after which the peer is suspect; `None` for an endpoint that never suspects.
+    pub suspect_after: Option<Duration>,
     /// Silence after which the peer is dead.
     pub dead_after: Duration,
     /// Control messages that may be unacknowledged before the session closes.
@@ -23,10 +28,13 @@ pub struct Timing {
 }
 
 impl Timing {
-    /// A neighbour broker, at both ends: pinged every 100 ms, dead after 1 s.
+    /// A neighbour broker, at both ends: pinged every 50 ms, and every 25 while media flows;
+    /// suspect after 150 ms, dead after 300.
     pub const BROKER: Self = Self {
-        ping: Some(Duration::from_millis(100)),
-        dead_after: Duration::from_secs(1),
+        ping: Some(Duration::from_millis(50)),
+        busy_ping: Some(Duration::from_millis(25)),
+        suspect_after: Some(Duration::from_millis(150)),
+        dead_after: Duration::from_millis(300),
         queue_max: BROKER_QUEUE_MAX,
     };
 
@@ -44,6 +52,8 @@ impl Timing {
     pub fn accepting(keepalive: Duration) -> Self {
         Self {
             ping: None,
+            busy_ping: None,
+            suspect_after: None,
             dead_after: keepalive.max(KEEPALIVE_MIN) * 3,
             queue_max: CONTROL_QUEUE_MAX,
         }
@@ -58,6 +68,15 @@ pub struct Backoff {
     pub first: Duration,
     /// The longest pause.
     pub most: Duration,
+}
+
+impl Backoff {
+    /// A neighbour broker's: a link that heals is back within a tenth of a second after a short
+    /// cut, and within a second after a long one.
+    pub const BROKER: Self = Self {
+        first: Duration::from_millis(50),
+        most: Duration::from_millis(500),
+    };
 }
 
 impl Default for Backoff {

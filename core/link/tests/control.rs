@@ -162,7 +162,7 @@ fn a_peer_that_is_heard_but_acknowledges_nothing_is_closed_after_ten_seconds() {
             match output {
                 Output::Transmit(_) => frames += 1,
                 Output::Down(reason) => down = Some((now, reason)),
-                Output::Message(_) => {}
+                _ => {}
             }
         }
     }

@@ -76,11 +76,13 @@ fn with_frame(parts: &Parts, nonce: u64, act: impl FnOnce(&Frame<'_>)) {
         3 => Frame::Ping {
             session,
             sent_us: number,
+            traffic: None,
         },
         4 => Frame::Pong {
             session,
             echo_us: number % 2_000_000,
             now_us: number,
+            traffic: None,
         },
         5 | 6 => Frame::Control {
             session,

@@ -2,13 +2,20 @@
 //!
 //! Pure and small on purpose: no clock, socket, file, thread or randomness, and no dependency.
 
+pub mod hash;
 mod ids;
 pub mod limits;
+mod measured;
 mod media;
+mod scope;
 mod time;
 mod topic;
+mod units;
 
 pub use ids::{BrokerId, Incarnation, StreamId};
+pub use measured::Measured;
 pub use media::{Class, MediaInfo, MediaInfoError};
+pub use scope::Scope;
 pub use time::Time;
 pub use topic::{Filter, Topic, TopicError};
+pub use units::Bitrate;

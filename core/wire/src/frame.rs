@@ -112,6 +112,15 @@ pub struct Refuse {
     pub retry_after_ms: u32,
 }
 
+/// Units that went one way in a session, frames and events alike, since it began.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Traffic {
+    /// How many.
+    pub packets: u64,
+    /// Their bytes (UDP payload).
+    pub bytes: u64,
+}
+
 /// One link frame.
 ///
 /// `session` is the number from [`Welcome`], so that a frame from an earlier session of the same
@@ -137,6 +146,9 @@ pub enum Frame<'a> {
         session: u32,
         /// Sender's time in microseconds, echoed.
         sent_us: u64,
+        /// What the sender has sent in this session, this frame included; `None` from an
+        /// endpoint that does not measure.
+        traffic: Option<Traffic>,
     },
     /// I am.
     Pong {
@@ -146,6 +158,9 @@ pub enum Frame<'a> {
         echo_us: u64,
         /// The answerer's own time in microseconds.
         now_us: u64,
+        /// What the answerer has received in this session, the ping included; there if the ping
+        /// told its own.
+        traffic: Option<Traffic>,
     },
     /// Control messages, in order, delivered once.
     Control {

@@ -26,7 +26,11 @@ pub use extension::{ExtensionBlock, Extensions, Fragment, Hop, TRACE_HOPS_MAX, T
 pub use feedback::Feedback;
 pub use frame::{
     CONTROL_ROOM, Capabilities, DATAGRAM_MIN, FRAME_LEN_MAX, Frame, HELLO_LEN, Hello, Refuse, Role,
-    Welcome,
+    Traffic, Welcome,
 };
 pub use header::{Flags, HEADER_LEN, Header, VERSION, is_event};
-pub use message::{FILTERS_MAX, INTEREST_ROOM, MESSAGE_LEN_MAX, Message, Refusal, messages};
+pub use message::{
+    ADDRESS_LEN_MAX, BROKERS_MAX, DIGEST_MAX, FILTERS_MAX, JOIN_ROOM, Join, LinkState, LinkView,
+    MESSAGE_LEN_MAX, Message, NEIGHBOURS_MAX, REGION_LEN_MAX, Refusal, Register, Route, Sources,
+    Version, messages,
+};

@@ -1,20 +1,21 @@
 //! Control messages: what is published, wanted and known. Carried by [`crate::Frame::Control`].
 
 mod codec;
+mod network;
 
 use core::fmt;
 
-use sangam_model::{BrokerId, Filter, Incarnation, MediaInfo, StreamId, Topic};
+use sangam_model::{Filter, MediaInfo, StreamId, Topic};
 
 use crate::WireError;
 use crate::codec::Reader;
+pub use network::{
+    ADDRESS_LEN_MAX, BROKERS_MAX, DIGEST_MAX, FILTERS_MAX, JOIN_ROOM, Join, LinkState, LinkView,
+    NEIGHBOURS_MAX, REGION_LEN_MAX, Register, Route, Sources, Version,
+};
 
 /// Bytes of one encoded message: with its length and the frame around it, it fits every path.
 pub const MESSAGE_LEN_MAX: usize = 1_100;
-/// Filters in one part of [`Message::Interest`].
-pub const FILTERS_MAX: usize = 32;
-/// Bytes a part of [`Message::Interest`] has for its filters, each behind a length byte.
-pub const INTEREST_ROOM: usize = MESSAGE_LEN_MAX - 16;
 
 /// One control message; at most [`MESSAGE_LEN_MAX`] bytes encoded.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -80,35 +81,21 @@ pub enum Message {
         /// The stream.
         stream: StreamId,
     },
-    /// Between brokers: one part of all that the origin's clients want. A newer version replaces
-    /// the older one whole; the same version by another way is ignored.
-    ///
-    /// A part holds at most [`FILTERS_MAX`] filters and [`INTEREST_ROOM`] bytes of them.
-    Interest {
-        /// Whose interest.
-        origin: BrokerId,
-        /// Which of its lives.
-        incarnation: Incarnation,
-        /// Rises with every change and refresh.
-        version: u32,
-        /// Brokers between the origin and the receiver, plus one.
-        hops: u8,
-        /// Number of this part, from 0.
-        part: u16,
-        /// Number of parts of this version, at least 1.
-        parts: u16,
-        /// The filters of this part.
-        filters: Vec<Filter>,
+    /// Between brokers, flooded: what a broker says of itself and its links.
+    LinkState(LinkState),
+    /// Between brokers: what the sender's map holds, so that each side sends what the other lacks.
+    Digest {
+        /// Nothing follows: what was not listed is not there.
+        last: bool,
+        /// Newest record of each broker; at most [`DIGEST_MAX`].
+        entries: Vec<Version>,
     },
-    /// Between brokers: the origin is not reachable by this way any more.
-    Unreachable {
-        /// Who.
-        origin: BrokerId,
-        /// Which of its lives.
-        incarnation: Incarnation,
-        /// The version that is void.
-        version: u32,
-    },
+    /// Between brokers, towards a source: bring me this part of what enters the network there.
+    Join(Join),
+    /// Between brokers, routed: who publishes and who listens, told to a session's directory.
+    Register(Register),
+    /// Between brokers, routed: the directory's answer, where a session's sources are.
+    Sources(Sources),
 }
 
 /// The messages of a [`crate::Frame::Control`], each behind its 16-bit length.

@@ -1,10 +1,10 @@
 //! What happens at the bounds of the format.
 
 use sangam_model::limits::{DATAGRAM_LEN_SAFE, EVENT_LEN_MAX};
-use sangam_model::{BrokerId, Class, Filter, Incarnation, MediaInfo, StreamId, Topic};
+use sangam_model::{BrokerId, Class, Filter, Incarnation, MediaInfo, Scope, StreamId, Topic};
 use sangam_wire::{
     CONTROL_ROOM, Event, ExtensionBlock, Extensions, FILTERS_MAX, FRAME_LEN_MAX, Flags, Frame,
-    HEADER_LEN, Header, INTEREST_ROOM, MESSAGE_LEN_MAX, Message, TRACE_HOPS_MAX, VERSION,
+    HEADER_LEN, Header, JOIN_ROOM, Join, MESSAGE_LEN_MAX, Message, TRACE_HOPS_MAX, VERSION,
     WireError, is_event, rtcp, rtp, stream, trace_hop,
 };
 
@@ -19,16 +19,16 @@ fn header() -> Header {
     }
 }
 
-fn interest(filters: Vec<Filter>) -> Message {
-    Message::Interest {
+fn join(filters: Vec<Filter>) -> Message {
+    Message::Join(Join {
         origin: BrokerId(1),
-        incarnation: Incarnation(2),
-        version: 3,
-        hops: 1,
+        avoid: None,
+        classes: Join::ALL,
+        scope: Scope::WIDE,
         part: 0,
         parts: 1,
         filters,
-    }
+    })
 }
 
 #[test]
@@ -39,28 +39,28 @@ fn the_first_byte_tells_events_frames_and_strangers_apart() {
 }
 
 #[test]
-fn an_interest_that_fills_its_room_is_carried_and_one_byte_more_is_not() {
+fn a_join_that_fills_its_room_is_carried_and_one_byte_more_is_not() {
     let mut filters: Vec<_> = (0..4)
         .map(|_| Filter::new(&"f".repeat(255)).unwrap())
         .collect();
-    let room = INTEREST_ROOM - 4 * 256 - 1;
+    let room = JOIN_ROOM - 1 - 4 * 256 - 1;
     filters.push(Filter::new(&"r".repeat(room)).unwrap());
     let mut out = Vec::new();
-    assert_eq!(interest(filters.clone()).encode(&mut out), Ok(()));
+    assert_eq!(join(filters.clone()).encode(&mut out), Ok(()));
     assert_eq!(out.len(), MESSAGE_LEN_MAX);
-    assert_eq!(Message::decode(&out), Ok(interest(filters.clone())));
+    assert_eq!(Message::decode(&out), Ok(join(filters.clone())));
 
     filters[4] = Filter::new(&"r".repeat(room + 1)).unwrap();
     let mut out = vec![7];
-    let refused = interest(filters).push(&mut out);
+    let refused = join(filters).push(&mut out);
     assert_eq!(refused, Err(WireError::Oversized));
     assert_eq!(out, [7], "what was there before stays");
 }
 
 #[test]
-fn an_interest_of_too_many_filters_is_not_written() {
+fn a_join_of_too_many_filters_is_not_written() {
     let filters = vec![Filter::new("f").unwrap(); FILTERS_MAX + 1];
-    let refused = interest(filters).encode(&mut Vec::new());
+    let refused = join(filters).encode(&mut Vec::new());
     assert_eq!(refused, Err(WireError::Oversized));
 }
 

@@ -3,16 +3,23 @@
 #![allow(clippy::unwrap_used)] // The helpers of tests are tests, too.
 
 use proptest::prelude::*;
-use sangam_model::{BrokerId, Class, Filter, Incarnation, MediaInfo, StreamId, Topic};
+use sangam_model::{BrokerId, Class, Filter, Incarnation, MediaInfo, Scope, StreamId, Topic};
 use sangam_wire::feedback::{Nack, Report};
 use sangam_wire::{
-    CONTROL_ROOM, Capabilities, DATAGRAM_MIN, Event, ExtensionBlock, Feedback, Flags, Fragment,
-    Frame, HELLO_LEN, Header, Hello, Message, Refusal, Refuse, Role, VERSION, Welcome, check,
-    messages,
+    BROKERS_MAX, CONTROL_ROOM, Capabilities, DATAGRAM_MIN, DIGEST_MAX, Event, ExtensionBlock,
+    Feedback, Flags, Fragment, Frame, HELLO_LEN, Header, Hello, Join, LinkState, LinkView, Message,
+    NEIGHBOURS_MAX, Refusal, Refuse, Register, Role, Route, Sources, Traffic, VERSION, Version,
+    Welcome, check, messages,
 };
 
 fn refusal() -> impl Strategy<Value = Refusal> {
     (0u8..=10).prop_map(|bits| Refusal::from_bits(bits).unwrap())
+}
+
+fn traffic() -> impl Strategy<Value = Option<Traffic>> {
+    prop::option::of(
+        (any::<u64>(), any::<u64>()).prop_map(|(packets, bytes)| Traffic { packets, bytes }),
+    )
 }
 
 fn stream() -> impl Strategy<Value = StreamId> {
@@ -52,28 +59,87 @@ fn media() -> impl Strategy<Value = MediaInfo> {
     )
 }
 
-fn interest() -> impl Strategy<Value = Message> {
-    let filters = prop::collection::vec(filter(), 0..=8);
-    let parts = (0u16..50, 1u16..50);
-    (
-        any::<u32>(),
-        any::<u8>(),
-        any::<u32>(),
-        any::<u8>(),
-        parts,
-        filters,
-    )
-        .prop_map(
-            |(origin, incarnation, version, hops, (part, more), filters)| Message::Interest {
-                origin: BrokerId(origin),
-                incarnation: Incarnation(incarnation),
+fn version() -> impl Strategy<Value = Version> {
+    (any::<u32>(), any::<u8>(), any::<u32>()).prop_map(|(origin, incarnation, sequence)| Version {
+        origin: BrokerId(origin),
+        incarnation: Incarnation(incarnation),
+        sequence,
+    })
+}
+
+fn link_state() -> impl Strategy<Value = Message> {
+    let link = (any::<u32>(), any::<u16>()).prop_map(|(to, weight)| LinkView {
+        to: BrokerId(to),
+        weight,
+    });
+    let links = prop::collection::vec(link, 0..=NEIGHBOURS_MAX);
+    let texts = ("[ -~]{0,32}", "[ -~]{0,64}");
+    (version(), any::<bool>(), any::<u8>(), texts, links).prop_map(
+        |(version, draining, load, (region, address), links)| {
+            Message::LinkState(LinkState {
                 version,
-                hops,
+                draining,
+                load,
+                region,
+                address,
+                links,
+            })
+        },
+    )
+}
+
+fn scope() -> impl Strategy<Value = Scope> {
+    prop_oneof![4 => topic().prop_map(|topic| Scope::of_topic(&topic)), 1 => Just(Scope::WIDE)]
+}
+
+fn join() -> impl Strategy<Value = Message> {
+    let filters = prop::collection::vec(filter(), 0..=8);
+    let ids = (any::<u32>(), any::<Option<u32>>());
+    let parts = (0u16..50, 1u16..50);
+    (ids, any::<u8>(), scope(), parts, filters).prop_map(
+        |((origin, avoid), classes, scope, (part, more), filters)| {
+            Message::Join(Join {
+                origin: BrokerId(origin),
+                avoid: avoid.map(BrokerId),
+                classes,
+                scope,
                 part,
                 parts: part + more,
                 filters,
-            },
-        )
+            })
+        },
+    )
+}
+
+fn route() -> impl Strategy<Value = Route> {
+    (any::<u32>(), any::<u32>(), any::<u8>()).prop_map(|(to, from, hop_limit)| Route {
+        to: BrokerId(to),
+        from: BrokerId(from),
+        hop_limit,
+    })
+}
+
+fn routed() -> impl Strategy<Value = Message> {
+    let scope = topic().prop_map(|topic| Scope::of_topic(&topic));
+    let part = (any::<bool>(), any::<bool>());
+    let brokers = prop::collection::vec(any::<u32>().prop_map(BrokerId), 0..=BROKERS_MAX);
+    (route(), scope, part, brokers).prop_map(|(route, scope, (source, sink), brokers)| {
+        if brokers.is_empty() {
+            return Message::Register(Register {
+                route,
+                scope,
+                source,
+                sink,
+            });
+        }
+        Message::Sources(Sources {
+            route,
+            scope,
+            part: 0,
+            parts: 1,
+            brokers,
+        })
+    })
 }
 
 fn message() -> impl Strategy<Value = Message> {
@@ -97,14 +163,14 @@ fn message() -> impl Strategy<Value = Message> {
             media
         }),
         stream().prop_map(|stream| Message::Retire { stream }),
-        interest(),
-        (any::<u32>(), any::<u8>(), any::<u32>()).prop_map(|(origin, incarnation, version)| {
-            Message::Unreachable {
-                origin: BrokerId(origin),
-                incarnation: Incarnation(incarnation),
-                version,
-            }
-        }),
+        link_state(),
+        (
+            any::<bool>(),
+            prop::collection::vec(version(), 0..=DIGEST_MAX)
+        )
+            .prop_map(|(last, entries)| Message::Digest { last, entries }),
+        join(),
+        routed(),
     ]
 }
 
@@ -169,14 +235,19 @@ fn frame() -> impl Strategy<Value = Frame<'static>> {
                 retry_after_ms,
             })
         }),
-        (session(), any::<u64>()).prop_map(|(session, sent_us)| Frame::Ping { session, sent_us }),
-        (session(), any::<u64>(), any::<u64>()).prop_map(|(session, echo_us, now_us)| {
-            Frame::Pong {
+        (session(), any::<u64>(), traffic()).prop_map(|(session, sent_us, traffic)| Frame::Ping {
+            session,
+            sent_us,
+            traffic,
+        }),
+        (session(), any::<u64>(), any::<u64>(), traffic()).prop_map(
+            |(session, echo_us, now_us, traffic)| Frame::Pong {
                 session,
                 echo_us,
                 now_us,
+                traffic,
             }
-        }),
+        ),
         (session(), any::<u16>()).prop_map(|(session, ack)| Frame::Ack { session, ack }),
         (session(), refusal()).prop_map(|(session, reason)| Frame::Bye { session, reason }),
     ]

@@ -20,6 +20,8 @@ pub(crate) enum Error {
     Broker(String),
     /// Participants did not join in time.
     Join(String),
+    /// The emulated network cannot be had.
+    Network(sangam_emulator::Error),
     /// A report could not be encoded.
     Report(String),
 }
@@ -51,6 +53,7 @@ impl fmt::Display for Error {
             Self::Option(text) | Self::Broker(text) | Self::Join(text) => f.write_str(text),
             Self::File(path, error) => write!(f, "{}: {error}", path.display()),
             Self::System(what, error) => write!(f, "{what}: {error}"),
+            Self::Network(error) => write!(f, "the emulated network: {error}"),
             Self::Report(text) => write!(f, "the report could not be written: {text}"),
         }
     }

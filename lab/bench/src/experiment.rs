@@ -6,12 +6,16 @@ mod chain;
 mod cloud_voip;
 mod columns;
 mod double_queue;
+mod emulator;
 mod fanout;
 mod limit;
+mod link_throughput;
 mod meetings;
 mod meetings_single_broker;
 mod single_meeting;
 mod smoke;
+mod stability;
+mod wide_area;
 
 use std::time::Duration;
 
@@ -49,6 +53,11 @@ pub(crate) const ALL: &[Experiment] = &[
         name: "fanout",
         about: "CPU per packet from a fan-out of 5 to 3,200, against raw sends in the same run",
         run: fanout::run,
+    },
+    Experiment {
+        name: "emulator",
+        about: "what the emulator itself adds to a packet's way",
+        run: emulator::run,
     },
     Experiment {
         name: "audio-single-broker",
@@ -94,6 +103,28 @@ pub(crate) const ALL: &[Experiment] = &[
         name: "cloud-voip",
         about: "meetings of 200 with 1 KB every 12.5 ms (Fox et al., Table 1)",
         run: cloud_voip::run,
+    },
+    Experiment {
+        name: "cloud-voip-90ms",
+        about: "the same with the broker 90 ms of round trip away (Fox et al., Table 1)",
+        run: cloud_voip::run_across,
+    },
+    Experiment {
+        name: "link-throughput",
+        about: "1 to 128 connections and 1 to 4 pairs of sites 90 ms apart (Fox et al., Figures 1 \
+                and 2)",
+        run: link_throughput::run,
+    },
+    Experiment {
+        name: "stability",
+        about: "a long ping over a loaded link (Fox et al., message-level measurement)",
+        run: stability::run,
+    },
+    Experiment {
+        name: "wide-area",
+        about: "one video meeting at four sites, a broker at one or at each (Uyar & Fox, \
+                Tables 14 to 16)",
+        run: wide_area::run,
     },
     Experiment {
         name: "capacity",

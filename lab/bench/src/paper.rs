@@ -7,9 +7,9 @@ mod voip;
 use crate::report::{Row, Value};
 
 pub(crate) use broker_network::{
-    CHAIN_OF_TEN, DOUBLE_QUEUE, MEETINGS_OF_20, MEETINGS_OF_40, SINGLE_MEETING,
+    CHAIN_OF_TEN, DOUBLE_QUEUE, MEETINGS_OF_20, MEETINGS_OF_40, SINGLE_MEETING, WIDE_AREA,
 };
-pub(crate) use cloud::CLOUD_VOIP;
+pub(crate) use cloud::{CLOUD_VOIP, LINK_THROUGHPUT, STABILITY};
 pub(crate) use voip::{AUDIO_CHAIN, AUDIO_SINGLE_BROKER, MEETINGS_SINGLE_BROKER};
 
 /// Capacities the papers state, in participants that still fared well.
@@ -80,6 +80,9 @@ mod tests {
             MEETINGS_OF_40,
             CHAIN_OF_TEN,
             CLOUD_VOIP,
+            WIDE_AREA,
+            STABILITY,
+            LINK_THROUGHPUT,
             CAPACITY,
         ];
         for table in all.into_iter().flatten() {

@@ -1,9 +1,10 @@
-//! What the experiments share: brokers in a chain, meetings on them, a load, a window.
+//! What the experiments share: brokers, meetings on them, a load, a window.
 
 mod joining;
 mod outcome;
 mod plan;
 mod traffic;
+mod world;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -17,12 +18,13 @@ use crate::crowd::Publishers;
 use crate::error::Error;
 use crate::load::Load;
 use crate::measure::{LATE, Window};
-use crate::process::{Broker, Setup, own_cpu};
+use crate::process::{Broker, Setup, own_cpu, thread_cpu};
 use joining::Crowd;
 use traffic::Snapshot;
 
 pub(crate) use outcome::{Outcome, Seen, Usage};
 pub(crate) use plan::{Meeting, Place, Plan, Probe};
+pub(crate) use world::{Stand, Station, World};
 
 /// Time from the first packets to the window: caches, routes and queues settle.
 const SETTLE: Duration = Duration::from_secs(1);
@@ -31,19 +33,36 @@ const RUN_OUT: Duration = Duration::from_secs(1);
 /// How long the first packets may take to every measured receiver.
 const FIRST_PATIENCE: Duration = Duration::from_secs(20);
 const POLL: Duration = Duration::from_millis(10);
+/// The name of the emulator's thread.
+const EMULATOR: &str = "emulator";
 
-/// Starts brokers, fills them, publishes, measures, and ends everything again.
+/// Starts a chain of brokers on loopback, fills them, publishes, measures, and ends everything
+/// again.
 ///
 /// # Errors
 /// If a broker does not start or dies, or if participants cannot join.
 pub(crate) fn run(plan: &Plan) -> Result<Outcome, Error> {
+    run_in(&World::chain(plan.brokers), plan)
+}
+
+/// The same with brokers and participants wherever the world has them.
+///
+/// # Errors
+/// As [`run`], and if the emulator ends.
+pub(crate) fn run_in(world: &World, plan: &Plan) -> Result<Outcome, Error> {
     let folder = Folder::new()?;
-    let brokers = chain(plan, &folder)?;
+    let brokers = start(world, plan, &folder)?;
     let window = Arc::new(Window::new());
-    let mut crowd = Crowd::new(Arc::clone(&window))?;
+    let mut crowd = Crowd::new(world, Arc::clone(&window))?;
     crowd.join(plan, &brokers)?;
-    let mut publishers = Publishers::new(Arc::clone(&window))?;
-    publishers.add(joining::publishers(plan, &brokers));
+    // All meetings are published in the place of the first.
+    let stage = plan
+        .meetings
+        .first()
+        .and_then(|meeting| world.places.get(meeting.publisher));
+    let stage = stage.and_then(|place| place.site.as_ref());
+    let mut publishers = Publishers::new(Arc::clone(&window), stage)?;
+    publishers.add(joining::publishers(plan, world, &brokers));
     joining::wait("publishers joined", plan.meetings.len(), || {
         publishers.is_ready()
     })?;
@@ -62,7 +81,7 @@ pub(crate) fn run(plan: &Plan) -> Result<Outcome, Error> {
     let before = Snapshot::take(&brokers, &crowd, &publishers)?;
     publishers.begin(load);
     thread::sleep(SETTLE);
-    let spent = measure(plan, &brokers, &window)?;
+    let spent = measure(plan, (world, &brokers), &window)?;
     thread::sleep(LATE + RUN_OUT);
     publishers.pause();
     thread::sleep(LATE);
@@ -77,10 +96,14 @@ struct Reading {
     at: Instant,
     brokers: Vec<Usage>,
     generator_cpu: Duration,
+    /// Of the emulator's thread, which is part of this process.
+    emulator_cpu: Duration,
+    carried: Vec<u64>,
+    missed: u64,
 }
 
 impl Reading {
-    fn take(brokers: &[Broker]) -> Result<Self, Error> {
+    fn take(world: &World, brokers: &[Broker]) -> Result<Self, Error> {
         let usage = |broker: &Broker| {
             Ok(Usage {
                 cpu: broker.cpu(),
@@ -90,15 +113,25 @@ impl Reading {
         Ok(Self {
             brokers: brokers.iter().map(usage).collect::<Result<_, Error>>()?,
             generator_cpu: own_cpu(),
+            emulator_cpu: match world.paths {
+                Some(_) => thread_cpu(EMULATOR),
+                None => Duration::ZERO,
+            },
+            carried: world.carried()?,
+            missed: world.missed()?,
             at: Instant::now(),
         })
     }
 
     fn since(&self, before: &Self) -> Spent {
         let pairs = self.brokers.iter().zip(&before.brokers);
+        let carried = self.carried.iter().zip(&before.carried);
         Spent {
             usage: pairs.map(|(now, before)| now.since(before)).collect(),
             generator_cpu: self.generator_cpu - before.generator_cpu,
+            emulator_cpu: self.emulator_cpu.saturating_sub(before.emulator_cpu),
+            carried: carried.map(|(now, before)| now - before).collect(),
+            missed: self.missed.saturating_sub(before.missed),
             took: self.at - before.at,
         }
     }
@@ -108,26 +141,35 @@ impl Reading {
 struct Spent {
     usage: Vec<Usage>,
     generator_cpu: Duration,
+    emulator_cpu: Duration,
+    carried: Vec<u64>,
+    missed: u64,
     took: Duration,
 }
 
-fn measure(plan: &Plan, brokers: &[Broker], window: &Window) -> Result<Spent, Error> {
-    let before = Reading::take(brokers)?;
+fn measure(
+    plan: &Plan,
+    (world, brokers): (&World, &[Broker]),
+    window: &Window,
+) -> Result<Spent, Error> {
+    let before = Reading::take(world, brokers)?;
     let from = clock::now();
     window.set(from, from + plan.span);
     thread::sleep(plan.span);
-    Ok(Reading::take(brokers)?.since(&before))
+    Ok(Reading::take(world, brokers)?.since(&before))
 }
 
-/// Starts the brokers, each dialling the one before it.
-fn chain(plan: &Plan, folder: &Folder) -> Result<Vec<Broker>, Error> {
+/// Starts the brokers in order.
+fn start(world: &World, plan: &Plan, folder: &Folder) -> Result<Vec<Broker>, Error> {
     let mut brokers: Vec<Broker> = Vec::new();
-    for number in 1..=plan.brokers {
+    for (number, stand) in world.brokers.iter().enumerate() {
+        let dialled = stand.dials.and_then(|dials| brokers.get(dials));
         let setup = Setup {
-            number,
+            number: number + 1,
             shards: plan.shards,
             queuing: plan.queuing,
-            neighbour: brokers.last().map(|broker| broker.udp),
+            neighbour: dialled.map(|broker| broker.udp),
+            site: stand.site.clone(),
         };
         brokers.push(Broker::start(&setup, &folder.0)?);
     }

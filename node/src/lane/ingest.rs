@@ -81,7 +81,7 @@ impl Lane {
             Err(error) => return self.malformed(error),
         };
         if let Source::Link(link) = source {
-            if !self.links.heard(link, self.now) {
+            if !self.links.received(link, self.now, bytes.len()) {
                 return self.counters.dropped(DropReason::LinkDown);
             }
             if header.flags.contains(Flags::FRAGMENT) {
@@ -112,6 +112,12 @@ impl Lane {
         let Some(route) = snapshot.route(header.stream) else {
             return self.early(packet, source);
         };
+        if let (Parent::Link(_), Source::Link(link)) = (route.parent, source)
+            && !route.announcers.contains(link)
+        {
+            // A new way brings the stream, and its announcement is not taken yet.
+            return self.early(packet, source);
+        }
         let habits = match self.check(header, route, source) {
             Ok(habits) => habits,
             Err(reason) => return self.counters.dropped(reason),

@@ -7,16 +7,22 @@ use std::time::Duration;
 
 use sangam_broker::LinkId;
 use sangam_io::udp::Address;
-use sangam_link::{Dialer, DialerConfig, Input, Reassembler, Session, SessionConfig, Timing};
+use sangam_link::{
+    Backoff, Dialer, DialerConfig, Input, Reassembler, Session, SessionConfig, Timing,
+};
 use sangam_model::limits::LINKS_PER_BROKER;
-use sangam_model::{BrokerId, Incarnation, Time};
+use sangam_model::{BrokerId, Incarnation, Measured, Time};
 use sangam_wire::{Capabilities, Hello, Role};
 
+use super::quic::Way;
 use crate::broker::LinkInfo;
+use crate::config::QuicNeighbour;
 use crate::welcome::Greeting;
 
 /// How often the state of the links is shown to the rest of the program.
 const SHOW_EVERY: Duration = Duration::from_secs(1);
+/// Changes of a link's quality are told at most so often.
+const TELL_APART: Duration = Duration::from_millis(100);
 
 /// One neighbour.
 #[derive(Debug)]
@@ -31,7 +37,17 @@ pub(super) struct Link {
     pub(super) up: bool,
     /// Configured, so dialled again when an accepted session has died.
     pub(super) configured: bool,
+    /// Made by control, which may end it.
+    pub(super) organised: bool,
     pub(super) reassembler: Reassembler,
+    /// What control was told last, and when.
+    pub(super) told: Option<(Measured, Time)>,
+    /// Its frames and events travel by QUIC, not as datagrams of the public port.
+    pub(super) quic: Option<Way>,
+    /// Dialled only while this link is not up.
+    pub(super) stands_in_for: Option<LinkId>,
+    /// When it went down, or was made.
+    pub(super) down_since: Time,
 }
 
 /// Our end of a link.
@@ -49,17 +65,39 @@ impl Link {
         }
     }
 
-    fn info(&self) -> LinkInfo {
-        let session = match &self.end {
+    fn session(&self) -> Option<&Session> {
+        match &self.end {
             End::Dialing(dialer) => dialer.session(),
-            End::Accepted { session, .. } => Some(&**session),
-        };
-        let rtt = session.and_then(Session::rtt);
+            End::Accepted { session, .. } => Some(session),
+        }
+    }
+
+    /// What control has to be told of the link's quality, if anything.
+    pub(super) fn news(&mut self, now: Time) -> Option<Measured> {
+        let measured = self.session()?.measured()?;
+        let stale = self.told.is_none_or(|(told, at)| {
+            now - at >= SHOW_EVERY || (now - at >= TELL_APART && measured.differs(&told))
+        });
+        if !stale {
+            return None;
+        }
+        self.told = Some((measured, now));
+        Some(measured)
+    }
+
+    fn info(&self) -> LinkInfo {
+        let session = self.session();
+        let (sent, received) = session.and_then(Session::traffic).unwrap_or_default();
         LinkInfo {
             address: self.address,
+            transport: if self.quic.is_some() { "quic" } else { "udp" },
             peer: self.peer,
             up: self.up,
-            rtt,
+            suspect: self.up && session.is_some_and(Session::is_suspect),
+            rtt: session.and_then(Session::rtt),
+            measured: session.and_then(Session::measured),
+            sent,
+            received,
         }
     }
 }
@@ -97,9 +135,62 @@ impl LinkTable {
 
     /// Adds a neighbour to dial. False if no socket has its address family, or it is known.
     pub(crate) fn add_configured(&mut self, address: SocketAddr) -> bool {
-        let dialer = self.dialer();
+        let dialer = self.dialer(false);
         self.add(address, End::Dialing(Box::new(dialer)), true)
             .is_some()
+    }
+
+    /// Adds a neighbour to dial until control ends it; `None` as above.
+    pub(crate) fn add_organised(&mut self, address: SocketAddr) -> Option<LinkId> {
+        let dialer = self.dialer(false);
+        let id = self.add(address, End::Dialing(Box::new(dialer)), true)?;
+        self.get_mut(id)?.organised = true;
+        Some(id)
+    }
+
+    /// Adds a neighbour to dial by QUIC, and by datagrams as long as that fails. False as above.
+    pub(crate) fn add_quic(&mut self, neighbour: &QuicNeighbour) -> bool {
+        let dialer = self.dialer(true);
+        let way = Way::new(neighbour.name.clone());
+        let end = End::Dialing(Box::new(dialer));
+        let Some(id) = self.add_by_quic(neighbour.address, end, way) else {
+            return false;
+        };
+        if let Some(link) = self.get_mut(id) {
+            link.configured = true;
+        }
+        let Some(fallback) = neighbour.fallback else {
+            return true;
+        };
+        let dialer = self.dialer(false);
+        let Some(other) = self.add(fallback, End::Dialing(Box::new(dialer)), true) else {
+            return false;
+        };
+        if let Some(link) = self.get_mut(other) {
+            link.stands_in_for = Some(id);
+        }
+        true
+    }
+
+    /// A link over a connection; its address is not one of the public port's.
+    pub(super) fn add_by_quic(
+        &mut self,
+        address: SocketAddr,
+        end: End,
+        way: Way,
+    ) -> Option<LinkId> {
+        if self.by_quic(address).is_some() {
+            return None;
+        }
+        self.place(address, end, Some(way))
+    }
+
+    /// The link by QUIC to this address.
+    pub(super) fn by_quic(&self, address: SocketAddr) -> Option<LinkId> {
+        let ids = (0..).map(LinkId).zip(&self.links);
+        let mut by_quic = ids.filter_map(|(id, link)| Some((id, link.as_ref()?)));
+        let found = by_quic.find(|(_, link)| link.quic.is_some() && link.address == address);
+        found.map(|(id, _)| id)
     }
 
     /// A link that was accepted. `None` if there are too many.
@@ -114,13 +205,21 @@ impl LinkTable {
     }
 
     fn add(&mut self, address: SocketAddr, end: End, configured: bool) -> Option<LinkId> {
-        let socket = self
-            .sockets
-            .iter()
-            .position(|v6| *v6 == address.is_ipv6())?;
         if self.addresses.contains_key(&address) {
             return None;
         }
+        let id = self.place(address, end, None)?;
+        self.get_mut(id)?.configured = configured;
+        self.addresses.insert(address, id);
+        Some(id)
+    }
+
+    fn place(&mut self, address: SocketAddr, end: End, quic: Option<Way>) -> Option<LinkId> {
+        let family = |v6: &bool| *v6 == address.is_ipv6();
+        let socket = match self.sockets.iter().position(family) {
+            None if quic.is_some() => 0,
+            found => found?,
+        };
         let free = self.links.iter().position(Option::is_none);
         let index = free.unwrap_or(self.links.len());
         if index >= LINKS_PER_BROKER {
@@ -134,43 +233,61 @@ impl LinkTable {
             end,
             peer: None,
             up: false,
-            configured,
+            configured: false,
+            organised: false,
             reassembler: Reassembler::default(),
+            told: None,
+            quic,
+            stands_in_for: None,
+            down_since: sangam_io::clock::now(),
         };
         if index == self.links.len() {
             self.links.push(None);
         }
         self.links[index] = Some(link);
-        let id = LinkId(index as u16);
-        self.addresses.insert(address, id);
-        Some(id)
+        Some(LinkId(index as u16))
     }
 
     pub(super) fn remove(&mut self, id: LinkId) {
-        if let Some(link) = self.links[usize::from(id.0)].take() {
+        if let Some(link) = self.links[usize::from(id.0)].take()
+            && link.quic.is_none()
+        {
             self.addresses.remove(&link.address);
         }
     }
 
-    pub(super) fn dialer(&mut self) -> Dialer {
+    pub(super) fn dialer(&mut self, reliable: bool) -> Dialer {
         self.seed = self.seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
         Dialer::new(DialerConfig {
             role: Role::Broker(self.greeting.broker, self.greeting.incarnation),
             capabilities: Capabilities::OURS,
             datagram_max: self.greeting.datagram_max,
             clock_domain: sangam_io::clock::clock_domain(),
-            reliable: false,
+            reliable,
             seed: self.seed,
-            backoff: sangam_link::Backoff::default(),
+            backoff: Backoff::BROKER,
         })
     }
 
     pub(super) fn accepted(&self, address: SocketAddr, hello: &Hello, now: Time) -> End {
+        self.session(
+            (self.greeting.datagram_for(hello, address), false),
+            hello,
+            now,
+        )
+    }
+
+    /// Our end of a link over a connection.
+    pub(super) fn accepted_by_quic(&self, hello: &Hello, now: Time) -> End {
+        self.session((self.greeting.datagram_max, true), hello, now)
+    }
+
+    fn session(&self, (datagram_max, reliable): (u16, bool), hello: &Hello, now: Time) -> End {
         let config = SessionConfig {
             number: self.greeting.next_session(),
             timing: Timing::BROKER,
-            datagram_max: self.greeting.datagram_for(hello, address),
-            reliable: false,
+            datagram_max,
+            reliable,
         };
         let session = Box::new(Session::new(config, now));
         End::Accepted {
@@ -205,7 +322,28 @@ impl LinkTable {
             .map(|(id, _)| id)
     }
 
-    /// Notes a sign of life; whether the link is up.
+    /// Notes an event of so many bytes; whether the link is up.
+    pub(super) fn received(&mut self, id: LinkId, now: Time, bytes: usize) -> bool {
+        let Some(link) = self.get_mut(id) else {
+            return false;
+        };
+        match &mut link.end {
+            End::Dialing(dialer) => dialer.received(now, bytes),
+            End::Accepted { session, .. } => session.received(now, bytes),
+        }
+        link.up
+    }
+
+    /// Notes events that left.
+    pub(super) fn sent(&mut self, id: LinkId, packets: u64, bytes: u64) {
+        let Some(link) = self.get_mut(id) else { return };
+        match &mut link.end {
+            End::Dialing(dialer) => dialer.sent(packets, bytes),
+            End::Accepted { session, .. } => session.sent(packets, bytes),
+        }
+    }
+
+    /// Notes a sign of life that is no event; whether the link is up.
     pub(super) fn heard(&mut self, id: LinkId, now: Time) -> bool {
         let Some(link) = self.get_mut(id) else {
             return false;
@@ -219,7 +357,7 @@ impl LinkTable {
 
     /// Socket, address and datagram size of a link that is up.
     pub(super) fn route_to(&self, id: LinkId) -> Option<(usize, Address, usize)> {
-        let link = self.get(id).filter(|link| link.up)?;
+        let link = self.get(id).filter(|link| link.up && link.quic.is_none())?;
         Some((link.socket, link.wire, link.datagram_max))
     }
 

@@ -3,12 +3,14 @@
 //! Each round takes a batch of datagrams, sends what neighbours want, and only then hands the
 //! rest to the delivery shards (Uyar & Fox, section 3.1: double queuing).
 
+mod endpoints;
 mod feedback;
 mod hello;
 mod ingest;
 mod links;
 mod neighbours;
 mod outbox;
+mod quic;
 
 use std::io;
 use std::sync::Arc;
@@ -31,6 +33,7 @@ use crate::config::Network;
 use crate::counters::Counters;
 use crate::port::native::Admission;
 use crate::shard::{Inlets, Shard};
+pub(crate) use endpoints::QuicEnds;
 use ingest::{Bucket, EARLY_FOR, StreamState};
 pub(crate) use links::LinkTable;
 use outbox::Outboxes;
@@ -71,6 +74,7 @@ pub(crate) struct Parts {
     pub(crate) control: Outlet<ControlEvent>,
     pub(crate) shards: Vec<ShardDoor>,
     pub(crate) links: LinkTable,
+    pub(crate) quic: QuicEnds,
     pub(crate) acceptor: Acceptor,
     pub(crate) accept_links: Vec<Network>,
     pub(crate) publisher_packets_per_s: u32,
@@ -99,6 +103,7 @@ pub(crate) struct Lane {
     control: Outlet<ControlEvent>,
     shards: Vec<ShardDoor>,
     links: LinkTable,
+    quic: QuicEnds,
     acceptor: Acceptor,
     accept_links: Vec<Network>,
     publisher_packets_per_s: u32,
@@ -139,6 +144,9 @@ impl Lane {
         for (token, socket) in (SOCKETS..).zip(&parts.sockets) {
             poller.add(socket.fd(), token, Interest::Read)?;
         }
+        parts
+            .quic
+            .register(&poller, SOCKETS + parts.sockets.len() as u64)?;
         if let Some(shard) = &parts.inline {
             poller.add(shard.poller().fd(), INLINE_SHARD, Interest::Read)?;
         }
@@ -163,6 +171,7 @@ impl Lane {
             control: parts.control,
             shards: parts.shards,
             links: parts.links,
+            quic: parts.quic,
             acceptor: parts.acceptor,
             accept_links: parts.accept_links,
             publisher_packets_per_s: parts.publisher_packets_per_s,
@@ -210,6 +219,7 @@ impl Lane {
                 worked |= self.receive(socket);
             }
         }
+        worked |= self.receive_quic();
         worked |= self.take_from_shards();
         self.take_commands();
         self.run_links();
@@ -339,6 +349,8 @@ impl Lane {
         while let Ok(command) = self.commands.try_recv() {
             match command {
                 LaneCommand::Send { link, message } => self.links.send(link, message, self.now),
+                LaneCommand::Dial(address) => self.dial(address),
+                LaneCommand::HangUp(address) => self.hang_up_at(address),
                 LaneCommand::Stop => self.stopping = true,
             }
         }
@@ -350,10 +362,15 @@ impl Lane {
         self.take_commands();
         self.now = clock::now();
         self.run_links();
+        self.flush_quic();
         let timeout = if shards_wait || self.stopping {
             Duration::ZERO
         } else if self.control.flush() && self.outboxes.is_empty() {
-            let deadlines = [self.links.deadline(), self.gate.deadline()];
+            let deadlines = [
+                self.links.deadline(),
+                self.gate.deadline(),
+                self.quic.deadline(),
+            ];
             let deadline = deadlines.into_iter().flatten().min().unwrap_or(Time::NEVER);
             deadline - clock::now()
         } else {

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use sangam_broker::{DropReason, LinkId};
 use sangam_io::pool::Packet;
 use sangam_io::udp::{Address, SendReport, UdpSocket};
-use sangam_link::{DialInput, DialOutput, Input, Output, ReassemblyCounters, fragment};
+use sangam_link::{DialInput, DialOutput, Input, Output, ReassemblyCounters, Sample, fragment};
 use sangam_model::{BrokerId, Incarnation};
 use sangam_wire::{Frame, Header, Hello, Refusal, Refuse, Welcome};
 
@@ -18,16 +18,26 @@ use crate::command::ControlEvent;
 enum Wish {
     Transmit(Vec<u8>),
     Message(sangam_wire::Message),
+    Suspect,
+    Recovered,
+    Sample(Sample),
     Up(Box<Welcome>),
     Down(Refusal),
     Refused(Refusal),
+    Connect,
     Nothing,
 }
 
 impl Lane {
     pub(super) fn start_links(&mut self) {
         for id in self.links.ids() {
-            self.redial(id);
+            if self
+                .links
+                .get(id)
+                .is_some_and(|link| link.stands_in_for.is_none())
+            {
+                self.redial(id);
+            }
         }
         self.links.show(self.now, true);
     }
@@ -45,6 +55,7 @@ impl Lane {
             }
             self.drain_link(id);
         }
+        self.flush_quic();
     }
 
     /// Polls the links that are due.
@@ -55,6 +66,7 @@ impl Lane {
                 self.drain_link(id);
             }
         }
+        self.run_quic();
         self.links.show(self.now, false);
     }
 
@@ -157,7 +169,7 @@ impl Lane {
         let welcome = Welcome {
             session: session.number(),
             datagram_max: self.links.greeting.datagram_for(hello, link.address),
-            keepalive_ms: 100,
+            keepalive_ms: 50,
             media_port: 0,
             ..self.links.greeting.welcome(hello)
         };
@@ -174,14 +186,35 @@ impl Lane {
                         return;
                     };
                     let (socket, to) = (link.socket, link.wire);
-                    self.send_bytes(socket, &bytes, to);
+                    match link.quic {
+                        Some(_) => self.send_frame(id, &bytes),
+                        None => self.send_bytes(socket, &bytes, to),
+                    }
                 }
+                Wish::Connect => self.connect(id),
                 Wish::Message(message) => {
                     self.control
                         .send(ControlEvent::Message { link: id, message });
                 }
+                Wish::Suspect => {
+                    let address = self.links.get(id).map(|link| link.address);
+                    tracing::debug!(?address, "a neighbour has fallen silent");
+                    self.control.send(ControlEvent::LinkSuspect(id));
+                    self.links.show(self.now, true);
+                }
+                Wish::Recovered => {
+                    self.control.send(ControlEvent::LinkRecovered(id));
+                    self.links.show(self.now, true);
+                }
+                Wish::Sample(sample) => self.sampled(id, sample),
                 Wish::Up(welcome) => {
                     let peer = (welcome.broker, welcome.incarnation);
+                    if !self.is_proved(id, peer.0) {
+                        tracing::warn!(broker = %peer.0, "a neighbour's certificate is not its own");
+                        self.drop_link(id, Refusal::Identity);
+                        return;
+                    }
+                    self.end_stand_in(id);
                     if welcome.broker == self.id || self.links.with_peer(peer.0, Some(id)).is_some()
                     {
                         let own = welcome.broker == self.id;
@@ -194,9 +227,11 @@ impl Lane {
                 Wish::Refused(reason) => {
                     let address = self.links.get(id).map(|link| link.address);
                     tracing::warn!(?address, %reason, "a neighbour refuses the link");
+                    self.hang_up(id);
                 }
                 Wish::Down(reason) => {
                     self.link_down(id, reason);
+                    self.hang_up(id);
                     if self.after_down(id) {
                         return;
                     }
@@ -218,33 +253,57 @@ impl Lane {
                 }
                 Some(DialOutput::Up(welcome)) => Wish::Up(Box::new(welcome)),
                 Some(DialOutput::Message(message)) => Wish::Message(message),
+                Some(DialOutput::Suspect) => Wish::Suspect,
+                Some(DialOutput::Recovered) => Wish::Recovered,
+                Some(DialOutput::Sample(sample)) => Wish::Sample(sample),
                 Some(DialOutput::Down(reason)) => Wish::Down(reason),
                 Some(DialOutput::Refused { reason, .. }) => Wish::Refused(reason),
-                // Only byte streams are connected.
-                Some(DialOutput::Connect) | None => Wish::Nothing,
+                Some(DialOutput::Connect) => Wish::Connect,
+                None => Wish::Nothing,
             },
             End::Accepted { session, .. } => match session.poll(now) {
                 Some(Output::Transmit(bytes)) => Wish::Transmit(bytes),
                 Some(Output::Message(message)) => Wish::Message(message),
+                Some(Output::Suspect) => Wish::Suspect,
+                Some(Output::Recovered) => Wish::Recovered,
+                Some(Output::Sample(sample)) => Wish::Sample(sample),
                 Some(Output::Down(reason)) => Wish::Down(reason),
                 None => Wish::Nothing,
             },
         }
     }
 
-    fn link_up(&mut self, id: LinkId, peer: (BrokerId, Incarnation), datagram_max: u16) {
+    /// Takes what an answered ping measured, and tells control of it.
+    fn sampled(&mut self, id: LinkId, _sample: Sample) {
+        let now = self.now;
+        let Some(link) = self.links.get_mut(id) else {
+            return;
+        };
+        if let Some(measured) = link.news(now) {
+            self.control
+                .send(ControlEvent::LinkMeasured { link: id, measured });
+        }
+    }
+
+    pub(super) fn link_up(&mut self, id: LinkId, peer: (BrokerId, Incarnation), datagram_max: u16) {
         let Some(link) = self.links.get_mut(id) else {
             return;
         };
         link.up = true;
+        link.told = None;
         link.peer = Some(peer);
         link.datagram_max = datagram_max.into();
+        let link_address = link.address;
         tracing::info!(broker = %peer.0, address = %link.address, "link up");
-        self.control.send(ControlEvent::LinkUp(id));
+        self.control.send(ControlEvent::LinkUp {
+            link: id,
+            peer: peer.0,
+            address: link_address,
+        });
         self.links.show(self.now, true);
     }
 
-    fn link_down(&mut self, id: LinkId, reason: Refusal) {
+    pub(super) fn link_down(&mut self, id: LinkId, reason: Refusal) {
         let Some(link) = self.links.get_mut(id) else {
             return;
         };
@@ -252,6 +311,7 @@ impl Lane {
             return;
         }
         link.reassembler = sangam_link::Reassembler::default();
+        link.down_since = self.now;
         tracing::warn!(address = %link.address, %reason, "link down");
         self.control.send(ControlEvent::LinkDown(id));
         self.links.show(self.now, true);
@@ -266,7 +326,8 @@ impl Lane {
         match (&link.end, link.configured) {
             (End::Dialing(_), _) => false,
             (End::Accepted { .. }, true) => {
-                let dialer = self.links.dialer();
+                let reliable = self.links.get(id).is_some_and(|link| link.quic.is_some());
+                let dialer = self.links.dialer(reliable);
                 if let Some(link) = self.links.get_mut(id) {
                     link.end = End::Dialing(Box::new(dialer));
                 }
@@ -280,8 +341,26 @@ impl Lane {
         }
     }
 
+    /// Links with the broker at this address, as control organises it.
+    pub(super) fn dial(&mut self, address: SocketAddr) {
+        if let Some(id) = self.links.add_organised(address) {
+            self.redial(id);
+        }
+    }
+
+    /// Gives up a link that was made by [`Self::dial`].
+    pub(super) fn hang_up_at(&mut self, address: SocketAddr) {
+        let Some(id) = self.links.by_address(address) else {
+            return;
+        };
+        if self.links.get(id).is_some_and(|link| link.organised) {
+            self.drop_link(id, Refusal::Goodbye);
+            self.links.remove(id);
+        }
+    }
+
     /// Ends a link from our side.
-    fn drop_link(&mut self, id: LinkId, reason: Refusal) {
+    pub(super) fn drop_link(&mut self, id: LinkId, reason: Refusal) {
         self.link_down(id, reason);
         let Some(link) = self.links.get_mut(id) else {
             return;
@@ -293,7 +372,7 @@ impl Lane {
         self.drain_link(id);
     }
 
-    fn redial(&mut self, id: LinkId) {
+    pub(super) fn redial(&mut self, id: LinkId) {
         if let Some(link) = self.links.get_mut(id)
             && let End::Dialing(dialer) = &mut link.end
         {
@@ -382,12 +461,13 @@ impl Lane {
         bytes.resize(most, 0);
         while let Some(Ok(len)) = pieces.write_next(&mut bytes) {
             self.send_bytes(socket, &bytes[..len], address);
+            self.links.sent(id, 1, len as u64);
         }
         self.whole = bytes;
     }
 }
 
 /// Lives of a broker are counted modulo 256.
-fn is_later_life(a: Incarnation, b: Incarnation) -> bool {
+pub(super) fn is_later_life(a: Incarnation, b: Incarnation) -> bool {
     a != b && a.0.wrapping_sub(b.0) < 1 << 7
 }

@@ -90,7 +90,7 @@ impl Lane {
     /// Sends what waits for every link; what the kernel does not take stays for the next round.
     pub(super) fn send_to_neighbours(&mut self) {
         if self.outboxes.is_empty() {
-            return;
+            return self.flush_quic();
         }
         for index in 0..self.outboxes.links.len() {
             let mut outbox = std::mem::take(&mut self.outboxes.links[index]);
@@ -107,16 +107,20 @@ impl Lane {
             }
             self.outboxes.links[index] = outbox;
         }
+        self.flush_quic();
     }
 
     fn send_queue(&mut self, link: LinkId, queue: &mut Vec<Packet>) {
+        if self.links.get(link).is_some_and(|link| link.quic.is_some()) {
+            return self.send_by_quic(link, queue);
+        }
         let Some((socket, address, datagram_max)) = self.links.route_to(link) else {
             self.counters
                 .dropped_many(DropReason::LinkDown, queue.len() as u64);
             return queue.clear();
         };
         if queue.iter().all(|packet| packet.len() <= datagram_max) {
-            let sent = self.send_all(socket, address, queue);
+            let sent = self.send_all(link, (socket, address), queue);
             queue.drain(..sent);
             return;
         }
@@ -124,13 +128,14 @@ impl Lane {
             if packet.len() > datagram_max {
                 self.send_in_pieces(link, &packet);
             } else {
-                self.send_all(socket, address, std::slice::from_ref(&packet));
+                self.send_all(link, (socket, address), std::slice::from_ref(&packet));
             }
         }
     }
 
     /// Sends packets in order; how many the kernel took or refused for good.
-    pub(super) fn send_all(&mut self, socket: usize, to: Address, packets: &[Packet]) -> usize {
+    fn send_all(&mut self, link: LinkId, way: (usize, Address), packets: &[Packet]) -> usize {
+        let (socket, to) = way;
         let batch = packets.iter().map(|packet| (to, &packet[..]));
         let mut report = SendReport::default();
         self.sender.send(&self.sockets[socket], batch, &mut report);
@@ -139,6 +144,7 @@ impl Lane {
         self.counters.relayed.bytes.add(report.bytes);
         self.counters
             .dropped_many(DropReason::SendError, report.errors);
+        self.links.sent(link, report.packets, report.bytes);
         packets.len() - report.would_block as usize
     }
 }

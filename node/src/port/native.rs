@@ -208,6 +208,8 @@ impl NativePort {
                 Some(Output::Transmit(bytes)) => {
                     self.transmit(&bytes, self.addresses[key as usize]);
                 }
+                // Only broker links are suspected and measured.
+                Some(Output::Suspect | Output::Recovered | Output::Sample(_)) => {}
                 Some(Output::Message(message)) => {
                     let source = Some(peer.address);
                     match request::action(key, message, source) {

@@ -34,6 +34,7 @@ fn nonsense() -> Vec<(&'static str, Vec<u8>, DropReason)> {
     let ping = bytes_of(&Frame::Ping {
         session: 1,
         sent_us: 1,
+        traffic: None,
     });
     vec![
         (

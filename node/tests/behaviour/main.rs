@@ -9,8 +9,12 @@ mod lifecycle;
 mod limits;
 mod links;
 mod networks;
+mod organise;
+mod quic;
+mod quic_links;
 mod slow;
 mod stage;
+mod streams;
 mod urgency;
 
 #[path = "../support/mod.rs"]

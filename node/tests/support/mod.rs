@@ -4,7 +4,9 @@
 #![allow(dead_code)]
 
 pub(crate) mod cable;
+pub(crate) mod certificates;
 pub(crate) mod raw;
+pub(crate) mod relay;
 pub(crate) mod torrent;
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};

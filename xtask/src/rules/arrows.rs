@@ -38,7 +38,7 @@ const ARROWS: [(&str, &[&str]); 18] = [
         ],
     ),
     ("lab/sim", &["core/*"]),
-    ("lab/bench", &["client", "io", "core/*"]),
+    ("lab/bench", &["lab/emulator", "client", "io", "core/*"]),
     ("lab/emulator", &["client", "io", "core/*"]),
     ("xtask", &[]),
 ];

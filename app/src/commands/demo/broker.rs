@@ -36,14 +36,11 @@ struct Ready {
 }
 
 impl DemoBroker {
-    /// Starts a broker on kernel-chosen ports, linked with `neighbour`.
-    pub(super) fn start(
-        name: &'static str,
-        neighbour: Option<SocketAddr>,
-    ) -> Result<Self, Failure> {
+    /// Starts a broker on kernel-chosen ports, linked with `neighbours`.
+    pub(super) fn start(name: &'static str, neighbours: &[SocketAddr]) -> Result<Self, Failure> {
         let program = std::env::current_exe().map_err(io("cannot find this program"))?;
         let mut args: Vec<String> = SERVE.split(' ').chain([name]).map(str::to_owned).collect();
-        if let Some(neighbour) = neighbour {
+        for neighbour in neighbours {
             args.extend(["--link".to_owned(), neighbour.to_string()]);
         }
         let mut child = Child::start(&program.display().to_string(), &args, Stdio::piped())?;

@@ -1,12 +1,14 @@
 //! `sangam demo`: the main job on real input, in front of your eyes.
 
 mod broker;
+mod square;
 mod words;
 
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
+use sangam_client::{Address, Scheme};
 use sangam_model::{Filter, Topic};
 use serde_json::json;
 
@@ -15,29 +17,39 @@ use super::play::{Player, Summary};
 use super::publish::{Feed, Sent};
 use super::table::Live;
 use crate::cli::{DemoArgs, Peer, PlayArgs, PublishArgs};
-use crate::config::HostPort;
+
 use crate::exit::{Exit, Failure, io};
 use crate::ffmpeg::{self, Probe};
 use crate::output;
 use crate::stop::Stop;
 use broker::DemoBroker;
+use square::Square;
 
 const SECOND: Duration = Duration::from_secs(1);
 const LAST_PACKETS: Duration = Duration::from_millis(300);
 /// Percent of lost packets that even a busy machine does not explain.
 const LOSS_MAX: f64 = 5.0;
 const CONNECT_TIMEOUT: u64 = 10;
+/// A pause that even a busy machine does not explain: a broker that dies costs up to 400 ms.
+const PAUSE_MAX_MS: f64 = 1_500.0;
+
+/// How the run is shown, and what is done to it.
+struct Show {
+    seconds: u64,
+    as_json: bool,
+    killed: Option<&'static str>,
+}
 
 /// What the whole run yielded.
 struct Outcome {
     sent: Vec<Sent>,
-    /// Packets on the link between the brokers, by the first one's count.
+    /// Packets that left the first broker for another, by its own count.
     relayed: u64,
-    /// Packets that reached the second broker before it knew their stream.
-    early: u64,
+    /// The broker that was killed on the way.
+    killed: Option<&'static str>,
     received: Summary,
     recording: Option<Probe>,
-    /// Whether both brokers ended in good order.
+    /// Whether the other brokers ended in good order.
     stopped: bool,
 }
 
@@ -56,22 +68,25 @@ pub(super) fn run(args: &DemoArgs, as_json: bool) -> Result<(), Failure> {
         None => ffmpeg::clip(&args.out)?,
     };
     say(words::clip(&clip, &ffmpeg::probe(&clip, false)?));
-    let mut first = DemoBroker::start("demo-a", None)?;
-    let mut second = DemoBroker::start("demo-b", Some(first.udp))?;
-    say(words::brokers(&first, &second));
-    let (sent, received) = watch(args, &clip, [&first, &second], &stop, as_json)?;
+    let mut square = Square::start()?;
+    say(words::brokers(square.brokers()));
+    let mut show = Show {
+        seconds: args.seconds,
+        as_json,
+        killed: None,
+    };
+    let (sent, received) = watch(args, &clip, &mut square, (&mut show, &stop))?;
     let recording = received
         .recording
         .as_deref()
         .map(|file| ffmpeg::probe(file, true));
     let recording = recording.transpose()?;
-    let relayed = first.count("sangam_relayed_packets_total", "")?;
-    let early = second.count("sangam_dropped_total", "unknown_stream")?;
-    let stopped = second.stop() & first.stop();
+    let relayed = square.first.count("sangam_relayed_packets_total", "")?;
+    let stopped = square.stop(show.killed);
     let outcome = Outcome {
         sent,
         relayed,
-        early,
+        killed: show.killed,
         received,
         recording,
         stopped,
@@ -88,17 +103,16 @@ pub(super) fn run(args: &DemoArgs, as_json: bool) -> Result<(), Failure> {
         .hint("`sangam doctor` looks for what troubles a broker on this machine"))
 }
 
-/// Publishes through the first broker and plays from the second, with a live table.
+/// Publishes through the first broker and plays from the last, with a live table.
 fn watch(
     args: &DemoArgs,
     clip: &Path,
-    brokers: [&DemoBroker; 2],
-    stop: &Stop,
-    as_json: bool,
+    square: &mut Square,
+    (show, stop): (&mut Show, &Stop),
 ) -> Result<(Vec<Sent>, Summary), Failure> {
-    let play = play_args(args, brokers[1])?;
+    let play = play_args(args, &square.last)?;
     let mut player = Player::open(&play)?;
-    let mut feed = Feed::open(&publish_args(args, clip, brokers[0])?)?;
+    let mut feed = Feed::open(&publish_args(args, clip, &square.first)?)?;
     let done = Stop::default();
     let feeder = {
         let done = done.clone();
@@ -107,7 +121,7 @@ fn watch(
             feed.finish()
         })
     };
-    let shown = show(args.seconds, &mut player, &play, stop, as_json);
+    let shown = show.run(&mut player, &play, square, stop);
     done.set();
     let sent = feeder
         .join()
@@ -118,34 +132,40 @@ fn watch(
     Ok((sent?, player.finish()?))
 }
 
-/// The live table, and how to watch as soon as that is possible.
-fn show(
-    seconds: u64,
-    player: &mut Player,
-    play: &PlayArgs,
-    stop: &Stop,
-    as_json: bool,
-) -> Result<(), Failure> {
-    let length = Length::new(Some(seconds));
-    let mut live = Live::new();
-    let mut told = false;
-    while !stop.is_set() && !length.is_over() {
-        player.run_for(SECOND, stop)?;
-        let report = player.report();
-        if as_json {
-            output::json_line(&report.json("second"));
-            continue;
+impl Show {
+    /// The live table, how to watch as soon as that is possible, and the kill at half time.
+    fn run(
+        &mut self,
+        player: &mut Player,
+        play: &PlayArgs,
+        square: &mut Square,
+        stop: &Stop,
+    ) -> Result<(), Failure> {
+        let length = Length::new(Some(self.seconds));
+        let half = Length::new(Some(self.seconds / 2));
+        let mut live = Live::new();
+        let mut told = false;
+        while !stop.is_set() && !length.is_over() {
+            player.run_for(SECOND, stop)?;
+            let report = player.report();
+            if half.is_over() && self.killed.is_none() && report.packets() > 0 {
+                self.killed = Some(square.kill_the_carrier()?);
+            }
+            if self.as_json {
+                output::json_line(&report.json("second"));
+                continue;
+            }
+            let sdp = play.sdp.as_deref().filter(|sdp| !told && sdp.exists());
+            if let Some(sdp) = sdp {
+                output::text(&words::watch(sdp));
+                told = true;
+            }
+            if told {
+                live.show(&words::live(&report.text(), self.killed));
+            }
         }
-        let sdp = play.sdp.as_deref().filter(|sdp| !told && sdp.exists());
-        if let Some(sdp) = sdp {
-            output::text(&words::watch(sdp));
-            told = true;
-        }
-        if told {
-            live.show(&report.text());
-        }
+        Ok(())
     }
-    Ok(())
 }
 
 fn play_args(args: &DemoArgs, broker: &DemoBroker) -> Result<PlayArgs, Failure> {
@@ -161,10 +181,10 @@ fn play_args(args: &DemoArgs, broker: &DemoBroker) -> Result<PlayArgs, Failure> 
     };
     let filter = Filter::new("demo/#").map_err(|error| wrong(&error))?;
     Ok(PlayArgs {
-        from: host_port(broker),
+        from: vec![address(broker)],
         peer: Peer {
-            tcp: false,
             connect_timeout: CONNECT_TIMEOUT,
+            ..Peer::default()
         },
         topic: vec![filter],
         rtp: None,
@@ -178,10 +198,10 @@ fn play_args(args: &DemoArgs, broker: &DemoBroker) -> Result<PlayArgs, Failure> 
 
 fn publish_args(args: &DemoArgs, clip: &Path, broker: &DemoBroker) -> Result<PublishArgs, Failure> {
     Ok(PublishArgs {
-        to: host_port(broker),
+        to: vec![address(broker)],
         peer: Peer {
-            tcp: false,
             connect_timeout: CONNECT_TIMEOUT,
+            ..Peer::default()
         },
         topic: Topic::new("demo/clip").map_err(|error| wrong(&error))?,
         rtp: None,
@@ -194,10 +214,12 @@ fn publish_args(args: &DemoArgs, clip: &Path, broker: &DemoBroker) -> Result<Pub
     })
 }
 
-fn host_port(broker: &DemoBroker) -> HostPort {
-    HostPort {
+fn address(broker: &DemoBroker) -> Address {
+    Address {
+        scheme: Scheme::Udp,
         host: broker.udp.ip().to_string(),
         port: broker.udp.port(),
+        path: String::new(),
     }
 }
 
@@ -223,6 +245,10 @@ impl Outcome {
                 report.loss_percent()
             ));
         }
+        let paused = report.longest_pause_ms();
+        if paused > PAUSE_MAX_MS {
+            problems.push(format!("the stream paused for {paused:.0} ms"));
+        }
         match &self.recording {
             None => problems.push("nothing was recorded".to_owned()),
             // A recording begins with the first key frame after the start.
@@ -242,7 +268,7 @@ fn facts(outcome: &Outcome) -> serde_json::Value {
     let mut facts = outcome.received.json();
     facts["event"] = json!("demo");
     facts["relayed"] = json!(outcome.relayed);
-    facts["before_announcement"] = json!(outcome.early);
+    facts["killed"] = json!(outcome.killed);
     facts["published"] = json!(outcome.sent.iter().map(|sent| sent.packets).sum::<u64>());
     facts["recorded_s"] = json!(outcome.recording.as_ref().map(|probe| probe.seconds));
     facts

@@ -21,7 +21,10 @@ Try next
 
 /// What will happen.
 pub(super) fn hello(seconds: u64) -> String {
-    format!("Sangam demo: a real clip through two linked brokers on this machine, {seconds} s.\n\n")
+    format!(
+        "Sangam demo: a real clip through a network of four brokers on this machine, {seconds} s.\n\
+         At half time the broker that carries it is killed.\n\n"
+    )
 }
 
 /// The clip that is shown.
@@ -36,7 +39,7 @@ pub(super) fn clip(clip: &Path, probe: &Probe) -> String {
 }
 
 /// Where the brokers are.
-pub(super) fn brokers(first: &DemoBroker, second: &DemoBroker) -> String {
+pub(super) fn brokers(brokers: [&DemoBroker; 4]) -> String {
     let line = |broker: &DemoBroker| {
         let (name, udp, http) = (broker.name, broker.udp, broker.http);
         format!(
@@ -44,7 +47,15 @@ pub(super) fn brokers(first: &DemoBroker, second: &DemoBroker) -> String {
             broker.child.id()
         )
     };
-    format!("{}{}", line(first), line(second))
+    let lines: String = brokers.into_iter().map(line).collect();
+    lines
+        + "
+                 demo-b
+               /        \\
+  FFmpeg - demo-a        demo-d - player
+               \\        /
+                 demo-c
+"
 }
 
 /// How to look at the stream while it runs.
@@ -58,10 +69,19 @@ pub(super) fn watch(sdp: &Path) -> String {
     )
 }
 
+/// The live table, and what was done to the network.
+pub(super) fn live(table: &str, killed: Option<&str>) -> String {
+    match killed {
+        Some(name) => format!("{table}{name}, which carried the clip, was killed (SIGKILL).\n"),
+        None => table.to_owned(),
+    }
+}
+
 /// What happened, in plain words.
 pub(super) fn outcome(outcome: &Outcome, problems: &[String]) -> String {
     let mut text = String::from("\nWhat happened\n");
     text += &way(outcome);
+    text += &kill(outcome);
     text += &latency(&outcome.received).unwrap_or_default();
     text += &recording(outcome);
     if problems.is_empty() {
@@ -79,17 +99,10 @@ fn way(outcome: &Outcome) -> String {
         .map(|sent| sent.topic.as_str())
         .collect();
     let published: u64 = outcome.sent.iter().map(|sent| sent.packets).sum();
-    let early = match outcome.early {
-        0 => String::new(),
-        early => format!(
-            "  {early} of the first came to demo-b before it had heard of their stream, and were \
-             dropped there.\n"
-        ),
-    };
     format!(
         "  FFmpeg sent {published} packets of {} to demo-a.\n\
-         \x20 demo-a sent {} over its link to demo-b, RTCP included.\n{early}\
-         \x20 {} media packets arrived behind demo-b in {:.0} s, {} were lost ({:.2} %).\n",
+         \x20 demo-a sent {} over its links, RTCP included: each once.\n\
+         \x20 {} media packets arrived behind demo-d in {:.0} s, {} were lost ({:.2} %).\n",
         topics.join(" and "),
         outcome.relayed,
         report.packets(),
@@ -99,12 +112,23 @@ fn way(outcome: &Outcome) -> String {
     )
 }
 
+fn kill(outcome: &Outcome) -> String {
+    let Some(name) = outcome.killed else {
+        return String::new();
+    };
+    format!(
+        "  {name} carried the clip and was killed. The stream took the other way; the longest\n\
+         \x20 pause of the run was {:.0} ms.\n",
+        outcome.received.report.longest_pause_ms(),
+    )
+}
+
 fn latency(received: &Summary) -> Option<String> {
     let lines = received.report.lines.iter();
     let known = lines.filter_map(|line| Some((line, line.reading.latency_ms?)));
     let (line, (p50, p99)) = known.max_by(|a, b| a.1.1.total_cmp(&b.1.1))?;
     Some(format!(
-        "  Through both brokers a packet of {} took {p50:.2} ms in the median, and 99 of 100\n\
+        "  Through three brokers a packet of {} took {p50:.2} ms in the median, and 99 of 100\n\
          \x20 took less than {p99:.2} ms.\n",
         line.topic,
     ))

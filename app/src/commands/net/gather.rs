@@ -90,7 +90,7 @@ pub(super) fn view(args: &NetArgs) -> Result<View, Failure> {
     ear.listen(Duration::from_secs(args.wait), is_complete)?;
     let view = ear.view();
     if view.network.brokers.is_empty() {
-        let message = format!("no broker reports through {}", args.broker);
+        let message = format!("no broker reports through {}", args.broker[0]);
         let hint = "its broker is of an older version, or --wait is too short";
         return Err(Failure::new(Exit::Unreachable, message).hint(hint));
     }

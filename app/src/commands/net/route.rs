@@ -28,7 +28,7 @@ struct Way {
     to: String,
     /// Both ends included; empty if there is no way.
     brokers: Vec<String>,
-    cost: Option<u64>,
+    cost: Option<u32>,
 }
 
 /// Looks a topic up in what brokers report.
@@ -113,7 +113,7 @@ pub(super) fn judge(graph: &Graph, stream: StreamId, way: &[BrokerId]) -> Verdic
             .find(|(peer, _)| *peer == pair[1])
             .map(|(_, cost)| cost)
     };
-    let cost: Option<u64> = way.windows(2).map(step).sum();
+    let cost: Option<u32> = way.windows(2).map(step).sum();
     match cost {
         Some(cost) if cost <= best => Verdict::AsShort,
         _ => Verdict::Longer,

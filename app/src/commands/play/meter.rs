@@ -1,5 +1,7 @@
 //! What arrives of one stream: numbers for the table.
 
+use std::time::Duration;
+
 use sangam_io::clock;
 use sangam_link::ReceiverStats;
 use sangam_model::{Class, MediaInfo, Time};
@@ -18,6 +20,7 @@ pub(super) struct Meter {
     ssrc: u32,
     /// When the first and the latest packet came.
     span: Option<(Time, Time)>,
+    longest_pause: Duration,
 }
 
 /// One-way latencies of traced events.
@@ -47,6 +50,8 @@ pub(in crate::commands) struct Reading {
     pub(in crate::commands) jitter_ms: f64,
     /// Latency from the publisher: median and 99th percentile in milliseconds.
     pub(in crate::commands) latency_ms: Option<(f64, f64)>,
+    /// The longest time without a packet between two, in milliseconds.
+    pub(in crate::commands) longest_pause_ms: f64,
     /// Traced events behind that.
     pub(in crate::commands) traced: u64,
     /// Brokers they crossed.
@@ -64,6 +69,7 @@ impl Meter {
             bytes: 0,
             ssrc: 0,
             span: None,
+            longest_pause: Duration::ZERO,
         }
     }
 
@@ -85,7 +91,8 @@ impl Meter {
             }
         }
         self.bytes += event.payload.len() as u64;
-        let first = self.span.map_or(now, |(first, _)| first);
+        let (first, latest) = self.span.unwrap_or((now, now));
+        self.longest_pause = self.longest_pause.max(now - latest);
         self.span = Some((first, now));
         let trace = event.extensions.trace();
         if let Some(trace) = trace.filter(|trace| trace.clock_domain == clock::clock_domain()) {
@@ -114,6 +121,7 @@ impl Meter {
             reordered: self.rtp.reordered(),
             jitter_ms: self.rtp.jitter().as_secs_f64() * 1_000.0,
             latency_ms: self.latency.percentiles(),
+            longest_pause_ms: self.longest_pause.as_secs_f64() * 1_000.0,
             traced: self.latency.us.len() as u64,
             brokers: self.latency.hops,
             kbps: if us == 0 {

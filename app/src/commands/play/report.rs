@@ -76,6 +76,12 @@ impl Report {
         all.map(|(_, p99)| p99).max_by(f64::total_cmp)
     }
 
+    /// The longest time that any stream was without a packet, in milliseconds.
+    pub(in crate::commands) fn longest_pause_ms(&self) -> f64 {
+        let pauses = self.lines.iter().map(|line| line.reading.longest_pause_ms);
+        pauses.fold(0.0, f64::max)
+    }
+
     /// The table.
     pub(in crate::commands) fn text(&self) -> String {
         if self.lines.is_empty() {
@@ -132,6 +138,7 @@ impl Line {
             "jitter_ms": reading.jitter_ms,
             "latency_p50_ms": reading.latency_ms.map(|(p50, _)| p50),
             "latency_p99_ms": reading.latency_ms.map(|(_, p99)| p99),
+            "longest_pause_ms": reading.longest_pause_ms,
             "traced": reading.traced,
             "brokers": reading.brokers,
         })

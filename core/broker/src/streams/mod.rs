@@ -11,7 +11,7 @@ use sangam_model::{BrokerId, Incarnation, MediaInfo, StreamId, Time, Topic};
 use sangam_wire::Message;
 
 use crate::outbox::{Outbox, Pace};
-use crate::{Change, FilterIndex, InterestTable, LinkId, LinkSet, Parent, Snapshot};
+use crate::{Change, FilterIndex, LinkId, LinkSet, Parent, Routing, Snapshot};
 
 mod remote;
 mod route;
@@ -22,7 +22,7 @@ pub use types::{Owner, Publication, Stream, StreamChange, StreamError, StreamInp
 /// A stream whose link died waits so long for the neighbour's return.
 pub const ORPHAN_GRACE: Duration = Duration::from_secs(5);
 /// A stream is kept so long while nothing is known of the broker where it enters the network.
-pub const LOST_GRACE: Duration = crate::EXPIRY;
+pub const LOST_GRACE: Duration = Duration::from_secs(35);
 /// Half a control channel's queue at once; then, at ten announcements in a frame, a third of what
 /// 32 frames in a round trip of 100 ms carry.
 const PACE: Pace = Pace {
@@ -259,6 +259,7 @@ impl StreamTable {
         self.changes.push_back(StreamChange::Removed {
             stream: id,
             index: stream.index,
+            topic: stream.topic,
         });
         self.dirty = true;
     }

@@ -8,7 +8,7 @@ use crate::{Route, Standing};
 impl StreamTable {
     /// Finds the ways of streams whose way may have changed, by what neighbours want and by what
     /// the delivery shards want.
-    pub fn route(&mut self, interest: &mut InterestTable, shards: &FilterIndex<u16>) {
+    pub fn route(&mut self, routing: &Routing, shards: &FilterIndex<u16>) {
         let mut found = Vec::new();
         while let Some(id) = self.unrouted.pop_first() {
             let Some(stream) = self.streams.get_mut(&id) else {
@@ -16,8 +16,8 @@ impl StreamTable {
             };
             shards.matches(&stream.topic, &mut found);
             let mask = found.iter().fold(0, |mask, shard| mask | bit(*shard));
-            let mut wanted = interest.links_for(&stream.topic, id.broker());
-            if !interest.has_way(id.broker()) {
+            let mut wanted = routing.links_for(&stream.topic, stream.class, id.broker());
+            if !routing.has_way(id.broker()) {
                 // Brokers without a way to the origin could believe in its stream because of each
                 // other, around a cycle; so nobody new is told by them.
                 wanted = wanted.intersection(stream.told);
@@ -32,7 +32,7 @@ impl StreamTable {
                     outbox.push(id);
                 }
             }
-            self.check_origin(id, interest.standing(id.broker(), id.incarnation()));
+            self.check_origin(id, routing.standing(id.broker(), id.incarnation()));
         }
     }
 
@@ -44,6 +44,7 @@ impl StreamTable {
                 index: stream.index,
                 class: stream.class,
                 parent: stream.parent,
+                announcers: stream.parents,
                 hops: stream.wanted.intersection(stream.told).iter().collect(),
                 shards: stream.shards,
             };

@@ -108,6 +108,8 @@ pub enum StreamChange {
         stream: StreamId,
         /// The place that is free again.
         index: u32,
+        /// Its topic.
+        topic: Topic,
     },
 }
 

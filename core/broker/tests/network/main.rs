@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use graph::{Edges, Random, build, cyclic, tree};
 use model::Network;
-use sangam_broker::{LinkId, ORPHAN_GRACE, REFRESH};
+use sangam_broker::ORPHAN_GRACE;
 use sangam_model::limits::HOP_LIMIT;
 use sangam_model::{BrokerId, StreamId, Topic};
 
@@ -31,8 +31,6 @@ const FILTERS: [&str; 6] = [
 ];
 
 const SETTLE: Duration = Duration::from_secs(3);
-/// The next refresh and the way it takes through the network.
-const HEAL: Duration = REFRESH.saturating_add(SETTLE);
 
 struct Published {
     broker: usize,
@@ -140,40 +138,6 @@ fn in_a_tree_streams_cross_each_link_once_and_only_where_somebody_listens() {
 }
 
 #[test]
-fn in_a_tree_every_link_leads_to_somebody_who_wants_the_topic() {
-    for seed in 0..20 {
-        let mut random = Random::new(seed);
-        let (brokers, edges) = tree(&mut random);
-        let mut network = build(brokers, &edges, &mut random);
-        populate(&mut network, &mut random);
-        network.run(SETTLE);
-        for broker in 0..brokers {
-            let own = BrokerId(broker as u32 + 1);
-            for topic in TOPICS.map(|topic| Topic::new(topic).unwrap()) {
-                let want = links_towards_listeners(&network, broker, &topic);
-                let links = network.brokers[broker].interest.links_for(&topic, own);
-                assert_eq!(links.iter().collect::<BTreeSet<_>>(), want, "seed {seed}");
-            }
-        }
-    }
-}
-
-fn links_towards_listeners(network: &Network, from: usize, topic: &Topic) -> BTreeSet<LinkId> {
-    let near = network.distances(from);
-    network
-        .neighbours(from)
-        .filter(|(_, far)| {
-            let beyond = network.distances(*far);
-            (0..network.brokers.len()).any(|broker| {
-                let behind = beyond[broker] < near[broker] && near[broker] <= Some(HOP_LIMIT);
-                behind && network.brokers[broker].wants(topic)
-            })
-        })
-        .map(|(link, _)| link)
-        .collect()
-}
-
-#[test]
 fn after_the_last_unsubscribe_nothing_remote_is_left() {
     for seed in 0..20 {
         let mut random = Random::new(seed);
@@ -193,7 +157,8 @@ fn after_the_last_unsubscribe_nothing_remote_is_left() {
         network.run(SETTLE);
         let mut local = 0;
         for it in &network.brokers {
-            assert_eq!(it.interest.filters(), (0, 0), "seed {seed}");
+            let (own, joins, _) = it.routing.sizes();
+            assert_eq!((own, joins), (0, 0), "seed {seed}");
             assert!(
                 it.snapshot
                     .routes()
@@ -218,41 +183,31 @@ fn in_any_graph_each_listener_gets_each_event_once() {
         let mut network = build(brokers, &edges, &mut random);
         let published = populate(&mut network, &mut random);
         network.run(SETTLE);
-        check_distances(&network, seed);
+        check_maps(&mut network, seed);
         check_delivery(&mut network, &published, 1, &format!("seed {seed}"));
     }
 }
 
-/// Every broker knows the shortest way to every other.
-fn check_distances(network: &Network, seed: u64) {
+/// Brokers that can reach each other have the same map, and each knows a way to exactly those.
+fn check_maps(network: &mut Network, seed: u64) {
     for broker in 0..network.brokers.len() {
-        let distances = network.distances(broker);
-        let known: Vec<_> = network.brokers[broker].interest.brokers().collect();
-        for &(id, next, hops) in &known {
-            let origin = id.0 as usize - 1;
-            assert_eq!(
-                Some(hops),
-                distances[origin],
-                "seed {seed}: {broker} to {origin}"
-            );
-            let (_, far) = network
-                .neighbours(broker)
-                .find(|(link, _)| *link == next)
-                .unwrap();
-            assert_eq!(
-                network.distances(far)[origin],
-                Some(hops - 1),
-                "seed {seed}"
+        let near = network.distances(broker);
+        let epoch = network.brokers[broker].routing.epoch();
+        for (other, hops) in near.iter().enumerate() {
+            let id = BrokerId(other as u32 + 1);
+            let has_way = network.brokers[broker].routing.has_way(id);
+            assert_eq!(has_way, hops.is_some(), "seed {seed}: {broker} to {other}");
+            let theirs = network.brokers[other].routing.epoch();
+            assert!(
+                hops.is_none() || epoch == theirs,
+                "seed {seed}: maps of {broker}, {other}"
             );
         }
-        let reachable = distances.iter().filter(|hops| **hops <= Some(HOP_LIMIT));
-        let reachable = reachable.filter(|hops| **hops > Some(0)).count();
-        assert_eq!(known.len(), reachable, "seed {seed}");
     }
 }
 
 #[test]
-fn a_graph_heals_by_the_next_refresh_when_links_die_and_return() {
+fn a_graph_heals_when_links_die_and_return() {
     for seed in 0..15 {
         let mut random = Random::new(seed);
         let (brokers, edges) = cyclic(&mut random);
@@ -265,8 +220,8 @@ fn a_graph_heals_by_the_next_refresh_when_links_die_and_return() {
             .filter(|_| random.chance(25))
             .collect();
         dead.iter().for_each(|(a, b)| network.unlink(*a, *b));
-        network.run(HEAL);
-        check_distances(&network, seed);
+        network.run(SETTLE);
+        check_maps(&mut network, seed);
         check_delivery(
             &mut network,
             &published,
@@ -277,8 +232,8 @@ fn a_graph_heals_by_the_next_refresh_when_links_die_and_return() {
             let delay = random.delay();
             network.link(a, b, delay);
         }
-        network.run(HEAL);
-        check_distances(&network, seed);
+        network.run(SETTLE);
+        check_maps(&mut network, seed);
         check_delivery(
             &mut network,
             &published,
@@ -347,8 +302,8 @@ fn a_restarted_broker_replaces_its_earlier_life() {
         }
         published.retain(|each| each.broker != again);
         published.push(publish(&mut network, again, TOPICS[3]));
-        network.run(HEAL);
-        check_distances(&network, seed);
+        network.run(SETTLE);
+        check_maps(&mut network, seed);
         check_delivery(&mut network, &published, 1, &format!("seed {seed}"));
         check_streams(&network, &published, seed);
     }
@@ -389,7 +344,7 @@ fn after_any_history_every_table_is_right() {
             network.run(Duration::from_millis(random.below(400) as u64));
         }
         network.run(Duration::from_secs(80));
-        check_distances(&network, seed);
+        check_maps(&mut network, seed);
         check_delivery(&mut network, &published, 1, &format!("seed {seed}"));
         check_streams(&network, &published, seed);
     }

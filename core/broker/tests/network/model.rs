@@ -4,9 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use sangam_broker::{
-    Change, DuplicateWindow, FilterIndex, InterestInput, InterestOutput, InterestTable, LinkId,
-    Owner, Publication, Route, Snapshot, StreamChange, StreamInput, StreamOutput, StreamTable,
-    Verdict,
+    Change, DuplicateWindow, FilterIndex, LinkId, Owner, Publication, Route, Routing, RoutingInput,
+    RoutingOutput, Snapshot, StreamChange, StreamInput, StreamOutput, StreamTable, Verdict,
 };
 use sangam_model::limits::{FILTERS_PER_BROKER, HOP_LIMIT};
 use sangam_model::{BrokerId, Filter, Incarnation, MediaInfo, StreamId, Time, Topic};
@@ -15,7 +14,8 @@ use sangam_wire::Message;
 const OWNER: Owner = Owner { shard: 0, peer: 0 };
 
 pub(crate) struct Broker {
-    pub(crate) interest: InterestTable,
+    id: BrokerId,
+    pub(crate) routing: Routing,
     pub(crate) streams: StreamTable,
     pub(crate) snapshot: Snapshot,
     /// Streams that shards were told to be gone.
@@ -73,7 +73,8 @@ impl Broker {
     fn new(index: usize, life: u8) -> Self {
         let (id, incarnation) = (BrokerId(index as u32 + 1), Incarnation(life));
         Self {
-            interest: InterestTable::new(id, incarnation),
+            id,
+            routing: Routing::new(id, incarnation),
             streams: StreamTable::new(id, incarnation),
             snapshot: Snapshot::default(),
             removed: Vec::new(),
@@ -92,36 +93,53 @@ impl Broker {
     }
 
     fn deadline(&self) -> Option<Time> {
-        let deadlines = [self.interest.deadline(), self.streams.deadline()];
+        let deadlines = [self.routing.deadline(), self.streams.deadline()];
         deadlines.into_iter().flatten().filter(|_| self.alive).min()
     }
 
     /// What a broker's control thread does after every input.
     fn pump(&mut self, now: Time) -> Vec<(LinkId, Message)> {
         let mut out = Vec::new();
-        while let Some(output) = self.interest.poll() {
-            match output {
-                InterestOutput::Send { link, message } => out.push((link, message)),
-                InterestOutput::Changed(change) => {
-                    self.streams.handle(now, StreamInput::Interest(&change));
+        let mut quiet = false;
+        while !core::mem::replace(&mut quiet, true) {
+            while let Some(output) = self.routing.poll() {
+                quiet = false;
+                match output {
+                    RoutingOutput::Send { link, message } => out.push((link, message)),
+                    RoutingOutput::Changed(change) => {
+                        self.streams.handle(now, StreamInput::Interest(&change));
+                    }
                 }
             }
-        }
-        self.streams.route(&mut self.interest, &self.shards);
-        while let Some(output) = self.streams.poll() {
-            match output {
-                StreamOutput::Send { link, message } => out.push((link, message)),
-                StreamOutput::Changed(StreamChange::Removed { stream, .. }) => {
-                    self.windows.remove(&stream);
-                    self.removed.push(stream);
+            self.streams.route(&self.routing, &self.shards);
+            while let Some(output) = self.streams.poll() {
+                quiet = false;
+                match output {
+                    StreamOutput::Send { link, message } => out.push((link, message)),
+                    StreamOutput::Changed(change) => self.changed(now, change),
                 }
-                StreamOutput::Changed(StreamChange::Added { .. }) => {}
             }
         }
         if self.streams.take_dirty() {
             self.snapshot = self.streams.snapshot(7);
         }
         out
+    }
+
+    fn changed(&mut self, now: Time, change: StreamChange) {
+        match change {
+            StreamChange::Added { stream, topic, .. } if stream.broker() == self.id => {
+                self.routing.add_source(now, &topic);
+            }
+            StreamChange::Removed { stream, topic, .. } => {
+                if stream.broker() == self.id {
+                    self.routing.remove_source(now, &topic);
+                }
+                self.windows.remove(&stream);
+                self.removed.push(stream);
+            }
+            StreamChange::Added { .. } => {}
+        }
     }
 }
 
@@ -159,10 +177,10 @@ impl Network {
                 epoch,
             },
         );
-        for (broker, link) in [(a, at_a), (b, at_b)] {
+        for (broker, link, far) in [(a, at_a, b), (b, at_b, a)] {
             self.input(
                 broker,
-                InterestInput::LinkUp(link),
+                RoutingInput::LinkUp(link, BrokerId(far as u32 + 1)),
                 StreamInput::LinkUp(link),
             );
         }
@@ -176,7 +194,7 @@ impl Network {
             self.brokers[near].links.remove(&link);
             self.input(
                 near,
-                InterestInput::LinkDown(link),
+                RoutingInput::LinkDown(link),
                 StreamInput::LinkDown(link),
             );
         }
@@ -204,7 +222,7 @@ impl Network {
         let (now, it) = (self.now, &mut self.brokers[broker]);
         if it.filters.insert(filter.clone()) {
             it.shards.insert(&filter, 0);
-            it.interest.add(now, &filter).unwrap();
+            it.routing.add(now, &filter).unwrap();
             it.streams
                 .handle(now, StreamInput::Interest(&Change::Filter(filter)));
             self.pump(broker);
@@ -216,7 +234,7 @@ impl Network {
         let (now, it) = (self.now, &mut self.brokers[broker]);
         if it.filters.remove(&filter) {
             it.shards.remove(&filter, 0);
-            it.interest.remove(now, &filter).unwrap();
+            it.routing.remove(now, &filter).unwrap();
             it.streams
                 .handle(now, StreamInput::Interest(&Change::Filter(filter)));
             self.pump(broker);
@@ -261,7 +279,7 @@ impl Network {
             match (timer_first, arrival) {
                 (Some((at, broker)), _) if at <= end => {
                     self.now = self.now.max(at);
-                    self.input(broker, InterestInput::Tick, StreamInput::Tick);
+                    self.input(broker, RoutingInput::Tick, StreamInput::Tick);
                 }
                 (None, Some(at)) if at <= end => {
                     self.now = self.now.max(at);
@@ -330,9 +348,9 @@ impl Network {
             .map(|(link, _)| link)
     }
 
-    fn input(&mut self, broker: usize, interest: InterestInput<'_>, stream: StreamInput<'_>) {
+    fn input(&mut self, broker: usize, routing: RoutingInput<'_>, stream: StreamInput<'_>) {
         let it = &mut self.brokers[broker];
-        it.interest.handle(self.now, interest);
+        it.routing.handle(self.now, routing);
         it.streams.handle(self.now, stream);
         self.pump(broker);
     }
@@ -381,7 +399,7 @@ impl Network {
         match packet {
             Packet::Control(message) => self.input(
                 to,
-                InterestInput::Message(by, &message),
+                RoutingInput::Message(by, &message),
                 StreamInput::Message(by, &message),
             ),
             Packet::Event {

@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use sangam_link::{
-    Acceptor, Backoff, DialInput, DialOutput, Dialer, DialerConfig, Input, Output, Session,
+    Acceptor, Backoff, DialInput, DialOutput, Dialer, DialerConfig, Input, Output, Sample, Session,
     SessionConfig, Timing, Verdict,
 };
 use sangam_model::{BrokerId, Incarnation, Time};
@@ -47,6 +47,8 @@ enum To {
 pub(crate) enum Seen {
     Connect,
     Up(u32),
+    Suspect,
+    Recovered,
     Down(Refusal),
     Refused(Refusal),
 }
@@ -57,6 +59,7 @@ pub(crate) struct Pair {
     pub(crate) dialer: Dialer,
     pub(crate) broker: Broker,
     pub(crate) seen: Vec<(Time, Seen)>,
+    pub(crate) samples: Vec<(Time, Sample)>,
     /// Messages the dialer's owner got.
     pub(crate) messages: Vec<Message>,
     /// Hellos that left the dialer.
@@ -124,6 +127,7 @@ impl Pair {
             dialer,
             broker,
             seen: Vec::new(),
+            samples: Vec::new(),
             messages: Vec::new(),
             hellos: Vec::new(),
             sent: 0,
@@ -217,6 +221,9 @@ impl Pair {
                 DialOutput::Transmit(bytes) => self.fly(To::Broker, bytes),
                 DialOutput::Up(welcome) => self.seen.push((self.now, Seen::Up(welcome.session))),
                 DialOutput::Message(message) => self.messages.push(message),
+                DialOutput::Suspect => self.seen.push((self.now, Seen::Suspect)),
+                DialOutput::Recovered => self.seen.push((self.now, Seen::Recovered)),
+                DialOutput::Sample(sample) => self.samples.push((self.now, sample)),
                 DialOutput::Down(reason) => self.seen.push((self.now, Seen::Down(reason))),
                 DialOutput::Refused { reason, .. } => {
                     self.seen.push((self.now, Seen::Refused(reason)));
@@ -358,6 +365,7 @@ impl Broker {
             match output {
                 Output::Transmit(bytes) => out.push(bytes),
                 Output::Message(message) => self.messages.push(message),
+                Output::Suspect | Output::Recovered | Output::Sample(_) => {}
                 Output::Down(reason) => {
                     self.down.push((now, reason));
                     self.session = None;

@@ -3,7 +3,8 @@
 use sangam_model::{BrokerId, Incarnation};
 
 use super::{
-    Capabilities, DATAGRAM_MIN, FRAME_LEN_MAX, Frame, HELLO_LEN, Hello, Refuse, Role, Welcome,
+    Capabilities, DATAGRAM_MIN, FRAME_LEN_MAX, Frame, HELLO_LEN, Hello, Refuse, Role, Traffic,
+    Welcome,
 };
 use crate::codec::{Put, Reader};
 use crate::header::{FRAME_NIBBLE, VERSION};
@@ -23,6 +24,9 @@ mod kind {
     pub(super) const ACK: u8 = 8;
     pub(super) const BYE: u8 = 9;
 }
+
+/// Bytes of what a ping or pong says about traffic.
+const TRAFFIC_LEN: usize = 16;
 
 const ROLE_CLIENT: u8 = 0;
 const ROLE_BROKER: u8 = 1;
@@ -53,11 +57,13 @@ impl<'a> Frame<'a> {
             kind::PING => Ok(Self::Ping {
                 session: read.u32()?,
                 sent_us: read.u64()?,
+                traffic: Traffic::read(read),
             }),
             kind::PONG => Ok(Self::Pong {
                 session: read.u32()?,
                 echo_us: read.u64()?,
                 now_us: read.u64()?,
+                traffic: Traffic::read(read),
             }),
             kind::CONTROL => Ok(Self::Control {
                 session: read.u32()?,
@@ -77,6 +83,23 @@ impl<'a> Frame<'a> {
         }
     }
 
+    /// Bytes that [`Frame::encode`] appends.
+    #[must_use]
+    pub fn encoded_len(&self) -> usize {
+        let measured = |traffic: Option<Traffic>| if traffic.is_some() { TRAFFIC_LEN } else { 0 };
+        match *self {
+            Self::Hello(_) => HELLO_LEN,
+            Self::Retry { .. } => 26,
+            Self::Welcome(_) => 36,
+            Self::Refuse(_) => 15,
+            Self::Ping { traffic, .. } => 14 + measured(traffic),
+            Self::Pong { traffic, .. } => 22 + measured(traffic),
+            Self::Control { messages, .. } => 10 + messages.len(),
+            Self::Ack { .. } => 8,
+            Self::Bye { .. } => 7,
+        }
+    }
+
     /// Appends the frame. The fields have to lie in their ranges.
     pub fn encode(&self, out: &mut Vec<u8>) {
         out.put_u8(FRAME_BYTE);
@@ -89,20 +112,27 @@ impl<'a> Frame<'a> {
             }
             Self::Welcome(ref welcome) => welcome.append(out),
             Self::Refuse(refuse) => refuse.append(out),
-            Self::Ping { session, sent_us } => {
+            Self::Ping {
+                session,
+                sent_us,
+                traffic,
+            } => {
                 out.put_u8(kind::PING);
                 out.put_u32(session);
                 out.put_u64(sent_us);
+                Traffic::append(traffic, out);
             }
             Self::Pong {
                 session,
                 echo_us,
                 now_us,
+                traffic,
             } => {
                 out.put_u8(kind::PONG);
                 out.put_u32(session);
                 out.put_u64(echo_us);
                 out.put_u64(now_us);
+                Traffic::append(traffic, out);
             }
             Self::Control {
                 session,
@@ -126,6 +156,23 @@ impl<'a> Frame<'a> {
                 out.put_u32(session);
                 out.put_u8(reason as u8);
             }
+        }
+    }
+}
+
+impl Traffic {
+    /// Both fields or neither: endpoints that do not measure end their frames before them.
+    fn read(mut read: Reader<'_>) -> Option<Self> {
+        Some(Self {
+            packets: read.u64().ok()?,
+            bytes: read.u64().ok()?,
+        })
+    }
+
+    fn append(traffic: Option<Self>, out: &mut Vec<u8>) {
+        if let Some(Self { packets, bytes }) = traffic {
+            out.put_u64(packets);
+            out.put_u64(bytes);
         }
     }
 }

@@ -1,10 +1,8 @@
 //! Control messages to bytes and back; `docs/spec/wire.md` draws each layout.
 
-use sangam_model::{
-    BrokerId, Class, Filter, Incarnation, MediaInfo, MediaInfoError, StreamId, Topic,
-};
+use sangam_model::{Class, Filter, MediaInfo, MediaInfoError, StreamId, Topic};
 
-use super::{FILTERS_MAX, MESSAGE_LEN_MAX, Message, Refusal};
+use super::{Join, LinkState, MESSAGE_LEN_MAX, Message, Refusal, Register, Sources, network};
 use crate::WireError;
 use crate::codec::{Put, Reader};
 
@@ -19,8 +17,12 @@ mod kind {
     pub(super) const REFUSED: u8 = 7;
     pub(super) const ANNOUNCE: u8 = 8;
     pub(super) const RETIRE: u8 = 9;
-    pub(super) const INTEREST: u8 = 10;
-    pub(super) const UNREACHABLE: u8 = 11;
+    // 10 and 11 flooded every filter of every broker; nothing speaks them any more.
+    pub(super) const LINK_STATE: u8 = 12;
+    pub(super) const DIGEST: u8 = 13;
+    pub(super) const JOIN: u8 = 14;
+    pub(super) const REGISTER: u8 = 15;
+    pub(super) const SOURCES: u8 = 16;
 }
 
 impl Message {
@@ -71,12 +73,11 @@ impl Message {
             kind::RETIRE => Self::Retire {
                 stream: stream(&mut read)?,
             },
-            kind::INTEREST => interest(&mut read)?,
-            kind::UNREACHABLE => Self::Unreachable {
-                origin: BrokerId(read.u32()?),
-                incarnation: Incarnation(read.u8()?),
-                version: read.u32()?,
-            },
+            kind::LINK_STATE => Self::LinkState(LinkState::read(&mut read)?),
+            kind::DIGEST => network::digest(&mut read)?,
+            kind::JOIN => Self::Join(Join::read(&mut read)?),
+            kind::REGISTER => Self::Register(Register::read(&mut read)?),
+            kind::SOURCES => Self::Sources(Sources::read(&mut read)?),
             _ => return Err(WireError::Kind),
         })
     }
@@ -86,7 +87,7 @@ impl Message {
     /// # Errors
     /// [`WireError::Oversized`], [`WireError::Value`], [`WireError::Text`] or
     /// [`WireError::Class`] if [`Message::decode`] would refuse it, which only
-    /// [`Message::Interest`] and a [`MediaInfo`] that is not valid can bring about.
+    /// lists and texts that are too long and a [`MediaInfo`] that is not valid can bring about.
     pub fn encode(&self, out: &mut Vec<u8>) -> Result<(), WireError> {
         let start = out.len();
         let result = self.append(out).and_then(|()| {
@@ -153,32 +154,11 @@ impl Message {
                 out.put_u64(stream.bits());
                 put_stream_info(out, topic, media)?;
             }
-            Self::Interest {
-                origin,
-                incarnation,
-                version,
-                hops,
-                part,
-                parts,
-                filters,
-            } => {
-                out.put_u32(origin.0);
-                out.put_u8(incarnation.0);
-                out.put_u32(*version);
-                out.put_u8(*hops);
-                out.put_u16(*part);
-                out.put_u16(*parts);
-                put_filters(out, *part < *parts, filters)?;
-            }
-            Self::Unreachable {
-                origin,
-                incarnation,
-                version,
-            } => {
-                out.put_u32(origin.0);
-                out.put_u8(incarnation.0);
-                out.put_u32(*version);
-            }
+            Self::LinkState(state) => state.put(out)?,
+            Self::Digest { last, entries } => network::put_digest(out, *last, entries)?,
+            Self::Join(join) => join.put(out)?,
+            Self::Register(register) => register.put(out)?,
+            Self::Sources(sources) => sources.put(out)?,
         }
         Ok(())
     }
@@ -194,8 +174,11 @@ impl Message {
             Self::Refused { .. } => kind::REFUSED,
             Self::Announce { .. } => kind::ANNOUNCE,
             Self::Retire { .. } => kind::RETIRE,
-            Self::Interest { .. } => kind::INTEREST,
-            Self::Unreachable { .. } => kind::UNREACHABLE,
+            Self::LinkState(_) => kind::LINK_STATE,
+            Self::Digest { .. } => kind::DIGEST,
+            Self::Join(_) => kind::JOIN,
+            Self::Register(_) => kind::REGISTER,
+            Self::Sources(_) => kind::SOURCES,
         }
     }
 }
@@ -204,7 +187,7 @@ fn stream(read: &mut Reader<'_>) -> Result<StreamId, WireError> {
     read.u64().map(StreamId::from_bits)
 }
 
-fn filter(read: &mut Reader<'_>) -> Result<Filter, WireError> {
+pub(super) fn filter(read: &mut Reader<'_>) -> Result<Filter, WireError> {
     Filter::new(read.text8()?).map_err(|_| WireError::Text)
 }
 
@@ -225,31 +208,6 @@ fn media(read: &mut Reader<'_>) -> Result<MediaInfo, WireError> {
     Ok(media)
 }
 
-fn interest(read: &mut Reader<'_>) -> Result<Message, WireError> {
-    let origin = BrokerId(read.u32()?);
-    let incarnation = Incarnation(read.u8()?);
-    let version = read.u32()?;
-    let hops = read.u8()?;
-    let (part, parts) = (read.u16()?, read.u16()?);
-    let count = usize::from(read.u8()?);
-    if part >= parts {
-        return Err(WireError::Value);
-    }
-    if count > FILTERS_MAX {
-        return Err(WireError::Oversized);
-    }
-    let filters = (0..count).map(|_| filter(read)).collect::<Result<_, _>>()?;
-    Ok(Message::Interest {
-        origin,
-        incarnation,
-        version,
-        hops,
-        part,
-        parts,
-        filters,
-    })
-}
-
 fn put_stream_info(out: &mut Vec<u8>, topic: &Topic, media: &MediaInfo) -> Result<(), WireError> {
     media.validate().map_err(media_error)?;
     out.put_text8(topic.as_str())?;
@@ -259,20 +217,6 @@ fn put_stream_info(out: &mut Vec<u8>, topic: &Topic, media: &MediaInfo) -> Resul
     out.put_u32(media.clock_rate);
     out.put_text8(&media.encoding)?;
     out.put_text16(&media.fmtp)
-}
-
-fn put_filters(out: &mut Vec<u8>, in_range: bool, filters: &[Filter]) -> Result<(), WireError> {
-    if !in_range {
-        return Err(WireError::Value);
-    }
-    let count = u8::try_from(filters.len()).map_err(|_| WireError::Oversized)?;
-    if filters.len() > FILTERS_MAX {
-        return Err(WireError::Oversized);
-    }
-    out.put_u8(count);
-    filters
-        .iter()
-        .try_for_each(|filter| out.put_text8(filter.as_str()))
 }
 
 fn media_error(error: MediaInfoError) -> WireError {

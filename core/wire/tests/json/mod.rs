@@ -2,7 +2,10 @@
 
 use sangam_model::{MediaInfo, StreamId};
 use sangam_wire::feedback::Nack;
-use sangam_wire::{Event, Feedback, Flags, Frame, Hello, Hop, Message, Role, WireError, rtcp, rtp};
+use sangam_wire::{
+    Event, Feedback, Flags, Frame, Hello, Hop, Join, LinkState, LinkView, Message, Register, Role,
+    Route, Sources, Traffic, Version, WireError, rtcp, rtp,
+};
 use serde_json::{Value, json};
 
 pub(crate) fn hex(bytes: &[u8]) -> String {
@@ -90,16 +93,28 @@ pub(crate) fn frame(frame: &Frame<'_>) -> Value {
             "reason": lower(refuse.reason),
             "retry_after_ms": refuse.retry_after_ms,
         }),
-        Frame::Ping { session, sent_us } => {
-            json!({ "frame": "ping", "session": session, "sent_us": sent_us })
-        }
+        Frame::Ping {
+            session,
+            sent_us,
+            traffic,
+        } => json!({
+            "frame": "ping",
+            "session": session,
+            "sent_us": sent_us,
+            "traffic": traffic.map(traffic_of),
+        }),
         Frame::Pong {
             session,
             echo_us,
             now_us,
-        } => {
-            json!({ "frame": "pong", "session": session, "echo_us": echo_us, "now_us": now_us })
-        }
+            traffic,
+        } => json!({
+            "frame": "pong",
+            "session": session,
+            "echo_us": echo_us,
+            "now_us": now_us,
+            "traffic": traffic.map(traffic_of),
+        }),
         Frame::Control {
             session,
             sequence,
@@ -117,6 +132,10 @@ pub(crate) fn frame(frame: &Frame<'_>) -> Value {
             json!({ "frame": "bye", "session": session, "reason": lower(reason) })
         }
     }
+}
+
+fn traffic_of(traffic: Traffic) -> Value {
+    json!({ "packets": traffic.packets, "bytes": traffic.bytes })
 }
 
 fn carried(frame: &Frame<'_>) -> Vec<Value> {
@@ -188,43 +207,73 @@ pub(crate) fn message(message: &Message) -> Value {
             json!({ "stream": stream(*id), "topic": topic.as_str(), "media": media(info) }),
         ),
         Message::Retire { stream: id } => name("retire", json!({ "stream": stream(*id) })),
-        Message::Interest { .. } => name("interest", interest(message)),
-        Message::Unreachable {
-            origin,
-            incarnation,
-            version,
-        } => name(
-            "unreachable",
-            json!({
-                "origin": origin.to_string(),
-                "incarnation": incarnation.0,
-                "version": version,
-            }),
-        ),
+        Message::LinkState(state) => name("link-state", link_state(state)),
+        Message::Digest { last, entries } => {
+            let entries: Vec<_> = entries.iter().map(|entry| version(*entry)).collect();
+            name("digest", json!({ "last": last, "entries": entries }))
+        }
+        Message::Join(join) => name("join", self::join(join)),
+        Message::Register(register) => name("register", self::register(register)),
+        Message::Sources(sources) => name("sources", self::sources(sources)),
     }
 }
 
-fn interest(message: &Message) -> Value {
-    let Message::Interest {
-        origin,
-        incarnation,
-        version,
-        hops,
-        part,
-        parts,
-        filters,
-    } = message
-    else {
-        return Value::Null;
-    };
+fn link_state(state: &LinkState) -> Value {
+    let link = |link: &LinkView| json!({ "to": link.to.to_string(), "weight": link.weight });
     json!({
-        "origin": origin.to_string(),
-        "incarnation": incarnation.0,
-        "version": version,
-        "hops": hops,
-        "part": part,
-        "parts": parts,
-        "filters": filters.iter().map(|filter| filter.as_str()).collect::<Vec<_>>(),
+        "version": version(state.version),
+        "draining": state.draining,
+        "load": state.load,
+        "region": state.region,
+        "address": state.address,
+        "links": state.links.iter().map(link).collect::<Vec<_>>(),
+    })
+}
+
+fn join(join: &Join) -> Value {
+    json!({
+        "origin": join.origin.to_string(),
+        "avoid": join.avoid.map(|id| id.to_string()),
+        "classes": join.classes,
+        "scope": join.scope.as_str(),
+        "part": join.part,
+        "parts": join.parts,
+        "filters": join.filters.iter().map(|filter| filter.as_str()).collect::<Vec<_>>(),
+    })
+}
+
+fn register(register: &Register) -> Value {
+    json!({
+        "route": route(register.route),
+        "scope": register.scope.as_str(),
+        "source": register.source,
+        "sink": register.sink,
+    })
+}
+
+fn sources(sources: &Sources) -> Value {
+    json!({
+        "route": route(sources.route),
+        "scope": sources.scope.as_str(),
+        "part": sources.part,
+        "parts": sources.parts,
+        "brokers": sources.brokers.iter().map(ToString::to_string).collect::<Vec<_>>(),
+    })
+}
+
+fn version(version: Version) -> Value {
+    json!({
+        "origin": version.origin.to_string(),
+        "incarnation": version.incarnation.0,
+        "sequence": version.sequence,
+    })
+}
+
+fn route(route: Route) -> Value {
+    json!({
+        "to": route.to.to_string(),
+        "from": route.from.to_string(),
+        "hop_limit": route.hop_limit,
     })
 }
 

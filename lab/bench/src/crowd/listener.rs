@@ -7,6 +7,7 @@ use std::thread::{self, JoinHandle};
 
 use sangam_model::Time;
 
+use super::home::Home;
 use super::peer::Spec;
 use super::station::{Sockets, Station, Tally, hurry};
 use crate::error::Error;
@@ -27,6 +28,8 @@ pub(crate) struct Listener {
     pub(crate) tally: Arc<Tally>,
     /// Participants it was given.
     pub(crate) expected: u64,
+    /// Where they live, unless they have sockets of their own.
+    pub(crate) home: Home,
 }
 
 enum Command {
@@ -47,14 +50,12 @@ impl Listener {
     ///
     /// # Errors
     /// [`Error::System`] if the socket cannot be opened.
-    pub(crate) fn passive(region: u32) -> Result<Self, Error> {
+    pub(crate) fn passive(home: Home) -> Result<Self, Error> {
         let tally = Arc::new(Tally::default());
-        let station = Station::new(region, Sockets::Shared, CROWD_BUFFER, Arc::clone(&tally))?;
-        Ok(Self::spawn(
-            station,
-            Ears::Count(Vec::new(), Vec::new()),
-            tally,
-        ))
+        let own = Arc::clone(&tally);
+        let station = Station::new(home.clone(), Sockets::Shared, CROWD_BUFFER, own)?;
+        let ears = Ears::Count(Vec::new(), Vec::new());
+        Ok(Self::spawn(station, (ears, home), tally))
     }
 
     /// Measured participants: a socket each, and nothing else in their thread.
@@ -64,15 +65,13 @@ impl Listener {
     pub(crate) fn measured(window: Arc<Window>) -> Result<Self, Error> {
         let tally = Arc::new(Tally::default());
         let own = Arc::clone(&tally);
-        let station = Station::new(loopback::PROBES, Sockets::Own, PROBE_BUFFER, own)?;
-        Ok(Self::spawn(
-            station,
-            Ears::Measure(Vec::new(), Vec::new(), window),
-            tally,
-        ))
+        let home = Home::new(loopback::PROBES, None);
+        let station = Station::new(home.clone(), Sockets::Own, PROBE_BUFFER, own)?;
+        let ears = Ears::Measure(Vec::new(), Vec::new(), window);
+        Ok(Self::spawn(station, (ears, home), tally))
     }
 
-    fn spawn(station: Station, ears: Ears, tally: Arc<Tally>) -> Self {
+    fn spawn(station: Station, (ears, home): (Ears, Home), tally: Arc<Tally>) -> Self {
         let (commands, inbox) = mpsc::channel();
         let own = Arc::clone(&tally);
         let thread = thread::spawn(move || run(station, (ears, &own), &inbox));
@@ -81,6 +80,7 @@ impl Listener {
             thread,
             tally,
             expected: 0,
+            home,
         }
     }
 

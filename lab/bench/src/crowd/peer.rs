@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 
+use sangam_emulator::Site;
 use sangam_io::clock;
 use sangam_io::udp::Address;
 use sangam_link::{Backoff, DialInput, DialOutput, Dialer, DialerConfig};
@@ -27,6 +28,8 @@ pub(crate) struct Spec {
     pub(crate) broker: SocketAddr,
     /// What it came for.
     pub(crate) purpose: Purpose,
+    /// Where it lives; participants that share sockets all live where their thread does.
+    pub(crate) site: Option<Site>,
 }
 
 /// How far a participant is.
@@ -127,8 +130,11 @@ impl Peer {
                         self.standing = Standing::Refused(reason);
                     }
                 }
-                // Only byte streams connect.
-                DialOutput::Connect => {}
+                // Only byte streams connect; only broker links are suspected and measured.
+                DialOutput::Connect
+                | DialOutput::Suspect
+                | DialOutput::Recovered
+                | DialOutput::Sample(_) => {}
             }
         }
     }

@@ -8,11 +8,13 @@ use std::sync::mpsc::{self, Receiver, Sender, TryRecvError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use sangam_emulator::Site;
 use sangam_io::clock;
 use sangam_model::Time;
 use sangam_wire::Event;
 use sangam_wire::feedback::Feedback;
 
+use super::home::Home;
 use super::peer::Spec;
 use super::station::{Sockets, Station, Tally, hurry};
 use crate::error::Error;
@@ -69,14 +71,15 @@ struct Studio {
 }
 
 impl Publishers {
-    /// Starts the thread.
+    /// Starts the thread; all publishers live in one place.
     ///
     /// # Errors
     /// [`Error::System`] if the socket cannot be opened.
-    pub(crate) fn new(window: Arc<Window>) -> Result<Self, Error> {
+    pub(crate) fn new(window: Arc<Window>, site: Option<&Site>) -> Result<Self, Error> {
         let tally = Arc::new(Tally::default());
         let own = Arc::clone(&tally);
-        let station = Station::new(loopback::PUBLISHERS, Sockets::Shared, BUFFER, own)?;
+        let home = Home::new(loopback::PUBLISHERS, site);
+        let station = Station::new(home, Sockets::Shared, BUFFER, own)?;
         let (commands, inbox) = mpsc::channel();
         let studio = Studio {
             station,

@@ -1,6 +1,6 @@
 //! What every thread of participants needs: sockets, a poller, batches, and the participants.
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -11,6 +11,7 @@ use sangam_io::udp::{Outgoing, RecvBatch, SendBatch, SendReport, UdpOptions, Udp
 use sangam_model::Time;
 use sangam_wire::is_event;
 
+use super::home::Home;
 use super::peer::Spec;
 use super::peers::Peers;
 use crate::error::Error;
@@ -57,7 +58,7 @@ pub(super) enum Sockets {
 
 /// One thread's participants and machinery.
 pub(super) struct Station {
-    region: u32,
+    home: Home,
     kind: Sockets,
     options: UdpOptions,
     sockets: Vec<UdpSocket>,
@@ -80,7 +81,7 @@ impl Station {
     /// # Errors
     /// [`Error::System`] if a socket or the poller cannot be opened.
     pub(super) fn new(
-        region: u32,
+        home: Home,
         kind: Sockets,
         recv_buffer: usize,
         tally: Arc<Tally>,
@@ -92,7 +93,7 @@ impl Station {
             ..UdpOptions::default()
         };
         let mut station = Self {
-            region,
+            home,
             kind,
             options,
             sockets: Vec::new(),
@@ -108,7 +109,8 @@ impl Station {
             peers: Peers::new(clock::now()),
         };
         if kind == Sockets::Shared {
-            station.open(Ipv4Addr::UNSPECIFIED)?;
+            let home = station.home.clone();
+            station.open(&home, Ipv4Addr::UNSPECIFIED)?;
         }
         Ok(station)
     }
@@ -120,9 +122,11 @@ impl Station {
     pub(super) fn add(&mut self, spec: Spec) -> Result<(), Error> {
         let number = self.peers.len() as u32;
         if self.kind == Sockets::Own {
-            self.open(loopback::address(self.region, number))?;
+            // The place in the order is the socket's number as well as the participant's.
+            let home = Home::new(loopback::PROBES, spec.site.as_ref());
+            self.open(&home, home.address(number))?;
         }
-        let seed = u64::from(self.region) << 32 | u64::from(number);
+        let seed = self.home.seed() | u64::from(number);
         self.peers.add(spec, seed ^ clock::now().as_micros() << 20);
         Ok(())
     }
@@ -160,7 +164,10 @@ impl Station {
                 .map_err(|error| Error::System("recvmmsg", error))?;
             let now = clock::now();
             for datagram in self.batch.datagrams().take(count) {
-                let peer = loopback::number(self.region, datagram.local);
+                let peer = match self.kind {
+                    Sockets::Shared => self.home.number(datagram.local),
+                    Sockets::Own => number,
+                };
                 match datagram.bytes.first().copied().and_then(is_event) {
                     Some(true) => {
                         self.read += 1;
@@ -208,7 +215,7 @@ impl Station {
         let Some(to) = self.peers.get(number).map(|peer| peer.media) else {
             return 0;
         };
-        let from = Some(IpAddr::V4(loopback::address(self.region, number as u32)));
+        let from = Some(IpAddr::V4(self.home.address(number as u32)));
         let before = self.report.packets;
         let packets = packets.map(|bytes| Outgoing { to, from, bytes });
         self.send.send(&self.sockets[0], packets, &mut self.report);
@@ -232,20 +239,20 @@ impl Station {
 
     fn flush(&mut self) {
         let outbox = self.peers.outbox();
-        let region = self.region;
+        let (home, kind) = (&self.home, self.kind);
         // Participants with own sockets are few, so that one call each is good enough.
         let same = |a: &super::peers::Outbound, b: &super::peers::Outbound| {
-            self.kind == Sockets::Shared || a.peer == b.peer
+            kind == Sockets::Shared || a.peer == b.peer
         };
         for group in outbox.chunk_by(same) {
-            let own = if self.kind == Sockets::Own {
-                group[0].peer
-            } else {
-                0
+            let own = match kind {
+                Sockets::Own => group[0].peer,
+                Sockets::Shared => 0,
             };
             let packets = group.iter().map(|out| Outgoing {
                 to: out.to,
-                from: Some(IpAddr::V4(loopback::address(region, out.peer as u32))),
+                // A socket of its own is bound to its address.
+                from: (kind == Sockets::Shared).then(|| IpAddr::V4(home.address(out.peer as u32))),
                 bytes: &out.bytes,
             });
             self.send
@@ -255,8 +262,9 @@ impl Station {
         outbox.clear();
     }
 
-    fn open(&mut self, address: Ipv4Addr) -> Result<(), Error> {
-        let socket = UdpSocket::bind(SocketAddr::from((address, 0)), &self.options)
+    fn open(&mut self, home: &Home, address: Ipv4Addr) -> Result<(), Error> {
+        let socket = home
+            .open(address, &self.options)
             .map_err(|error| Error::System("a participant's socket", error))?;
         let token = self.sockets.len() as u64;
         self.poller

@@ -31,6 +31,15 @@ pub(super) fn cost(row: &mut Row, outcome: &Outcome) {
             outcome.generator_cpu.as_secs_f64() * 100.0 / seconds,
         )
         .set("dropped", dropped as u64);
+    if !outcome.carried.is_empty() {
+        row.set(
+            "emulator_cpu_percent",
+            outcome.emulator_cpu.as_secs_f64() * 100.0 / seconds,
+        );
+    }
+    if outcome.missed > 0 {
+        row.set("emulator_missed", outcome.missed);
+    }
     let drops = outcome.drops_in_all();
     if !drops.is_empty() {
         let reasons: Vec<_> = drops

@@ -1,6 +1,9 @@
-//! `smoke`: a few seconds over two linked brokers. Correctness only, nothing is timed.
+//! `smoke`: a few seconds over two linked brokers, on loopback and at two sites of the emulator.
+//! Correctness only, nothing is timed.
 
 use std::time::Duration;
+
+use sangam_emulator::{Emulator, Quality};
 
 use super::{Reports, columns, one_meeting};
 use crate::args::{Options, Receivers};
@@ -9,19 +12,42 @@ use crate::load::Media;
 use crate::process::Queuing;
 use crate::progress::Progress;
 use crate::report::{Bound, Report, Row};
-use crate::scenario::{self, Outcome, Plan};
+use crate::scenario::{self, Outcome, Plan, World};
 
 const BROKERS: usize = 2;
 const USERS: usize = 12;
 const SECONDS: u64 = 2;
 
-/// Sends audio, then video, and counts.
+/// Between the two sites, one way.
+const DELAY: Duration = Duration::from_millis(10);
+const SEED: u64 = 2;
+
+/// One run.
+struct Part {
+    name: &'static str,
+    media: Media,
+    world: World,
+}
+
+/// Sends audio, then video, then video between sites, and counts.
 pub(super) fn run(options: &Options) -> Result<Reports, Error> {
-    let mut progress = Progress::new(2);
     let mut report = Report::new("smoke", "Audio and video over two linked brokers");
-    for media in [Media::Audio, Media::Video] {
-        progress.at(media.name());
-        let outcome = scenario::run(&Plan {
+    let chain = |media: Media| Part {
+        name: media.name(),
+        media,
+        world: World::chain(BROKERS),
+    };
+    let mut parts = vec![chain(Media::Audio), chain(Media::Video)];
+    // Lives until all parts have run.
+    let network = Emulator::new(&["near", "far"], SEED);
+    match &network {
+        Ok(network) => parts.push(apart(network)?),
+        Err(error) => report.notes.push(format!("Without sites: {error}")),
+    }
+    let mut progress = Progress::new(parts.len());
+    for Part { name, media, world } in parts {
+        progress.at(name);
+        let plan = Plan {
             media,
             brokers: BROKERS,
             shards: options.shards.unwrap_or(2),
@@ -29,18 +55,37 @@ pub(super) fn run(options: &Options) -> Result<Reports, Error> {
             meetings: one_meeting(vec![USERS; BROKERS]),
             receivers: Receivers::Read,
             span: Duration::from_secs(options.seconds.unwrap_or(SECONDS)),
-        })?;
-        check(&mut report, media, &outcome);
+        };
+        let outcome = scenario::run_in(&world, &plan)?;
+        check(&mut report, name, &outcome);
         progress.step();
     }
     Ok(vec![("smoke".to_owned(), report)])
 }
 
-fn check(report: &mut Report, media: Media, outcome: &Outcome) {
+/// Two brokers at two sites.
+fn apart(network: &Emulator) -> Result<Part, Error> {
+    let paths = network.control();
+    let delayed = paths.set_both(0, 1, &Quality::delayed(DELAY));
+    delayed.map_err(Error::Network)?;
+    let mut world = World::chain(BROKERS);
+    for (number, site) in network.sites().iter().enumerate() {
+        world.brokers[number].site = Some(site.clone());
+        world.places[number].site = Some(site.clone());
+    }
+    world.paths = Some(paths.clone());
+    Ok(Part {
+        name: "video at two sites",
+        media: Media::Video,
+        world,
+    })
+}
+
+fn check(report: &mut Report, part: &'static str, outcome: &Outcome) {
     let mut check = |what: &str, value: f64, bound| {
         report
             .verdict
-            .check(format!("{}: {what}", media.name()), value, bound);
+            .check(format!("{part}: {what}"), value, bound);
     };
     for broker in 0..BROKERS {
         let seen = outcome.among(|probe| probe.broker == broker);
@@ -80,7 +125,7 @@ fn check(report: &mut Report, media: Media, outcome: &Outcome) {
         .fold(0.0, |sum, count| sum + count);
     check("dropped by the brokers", dropped, Bound::AtMost(0.0));
     check("links that died", outcome.deaths as f64, Bound::AtMost(0.0));
-    let mut row = Row::default().with("media", media.name());
+    let mut row = Row::default().with("part", part);
     if let Some(all) = outcome.among(|_| true) {
         columns::quality(&mut row, &all);
     }

@@ -25,7 +25,11 @@ impl Stamp {
     /// Reads the stamp of an event as it was received; `None` if it is not one of the bench's.
     pub(crate) fn of_event(event: &[u8]) -> Option<Self> {
         let packet = Event::payload_of(event).ok()?;
-        let payload = packet.get(rtp::HEADER_LEN..)?;
+        Self::of_payload(packet.get(rtp::HEADER_LEN..)?)
+    }
+
+    /// Reads the stamp at the head of a payload; `None` if that is too short.
+    pub(crate) fn of_payload(payload: &[u8]) -> Option<Self> {
         let stamp: &[u8; LEN] = payload.first_chunk()?;
         let [t0, t1, t2, t3, t4, t5, t6, t7, n0, n1, n2, n3] = *stamp;
         Some(Self {

@@ -23,6 +23,64 @@ const QUEUE_COLUMNS: &[&str] = &[
     "latency_avg_ms",
 ];
 
+/// The columns of Tables 14 to 16.
+const WIDE_COLUMNS: &[&str] = &[
+    "users_per_site",
+    "users",
+    "latency_last_ms",
+    "jitter_ms",
+    "loss_percent",
+    "site_mbps",
+];
+
+/// One broker in Indiana, publisher beside it, participants at four sites: the last users of each.
+pub(crate) const WIDE_AREA: &[Table] = &[
+    Table {
+        source: "Uyar & Fox, Tables 14 to 16",
+        labels: &[("site", "IN")],
+        columns: WIDE_COLUMNS,
+        rows: &[
+            &[4.0, 16.0, 1.8, 0.6, 0.0, 1.2],
+            &[50.0, 200.0, 10.84, 4.87, 0.0, 15.0],
+            &[100.0, 400.0, 21.36, 9.95, 0.0, 30.0],
+            &[150.0, 600.0, 33.04, 14.8, 0.0, 45.0],
+        ],
+    },
+    Table {
+        source: "Uyar & Fox, Tables 14 to 16",
+        labels: &[("site", "NY")],
+        columns: WIDE_COLUMNS,
+        rows: &[
+            &[4.0, 16.0, 13.28, 0.77, 0.02, 1.2],
+            &[50.0, 200.0, 23.94, 4.45, 0.0, 15.0],
+            &[100.0, 400.0, 36.25, 8.98, 0.05, 30.0],
+            &[150.0, 600.0, 49.8, 13.4, 0.02, 45.0],
+        ],
+    },
+    Table {
+        source: "Uyar & Fox, Tables 14 to 16",
+        labels: &[("site", "FL")],
+        columns: WIDE_COLUMNS,
+        rows: &[
+            &[4.0, 16.0, 13.63, 2.42, 0.05, 1.2],
+            &[50.0, 200.0, 24.42, 4.39, 0.11, 15.0],
+            &[100.0, 400.0, 36.78, 8.92, 0.02, 30.0],
+            &[150.0, 600.0, 47.6, 12.9, 0.05, 45.0],
+        ],
+    },
+    Table {
+        source: "Uyar & Fox, Tables 14 to 16",
+        labels: &[("site", "UK")],
+        columns: WIDE_COLUMNS,
+        rows: &[
+            &[4.0, 16.0, 56.36, 1.55, 0.0, 1.2],
+            &[50.0, 200.0, 65.55, 4.52, 0.0, 15.0],
+            &[100.0, 400.0, 76.15, 9.43, 0.0, 30.0],
+            &[150.0, 600.0, 86.98, 14.8, 0.0, 45.0],
+        ],
+    },
+];
+
 /// Two brokers, one video meeting; the single queue against the double one.
 pub(crate) const DOUBLE_QUEUE: &[Table] = &[
     Table {

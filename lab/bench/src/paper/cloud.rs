@@ -2,6 +2,31 @@
 
 use super::Table;
 
+/// One ping a second for a day and a half over the idle path.
+pub(crate) const STABILITY: &[Table] = &[Table {
+    source: "Fox et al., message-level measurement",
+    labels: &[],
+    columns: &["probes", "lost", "seconds"],
+    rows: &[&[129_600.0, 1.0, 129_600.0]],
+}];
+
+/// Throughput between two clouds by parallel connections, and by pairs of instances with 64
+/// connections each. The figures' other points are not printed as numbers.
+pub(crate) const LINK_THROUGHPUT: &[Table] = &[
+    Table {
+        source: "Fox et al., Figure 1",
+        labels: &[("transport", "tcp")],
+        columns: &["pairs", "connections", "throughput_mbps"],
+        rows: &[&[1.0, 128.0, 126.0]],
+    },
+    Table {
+        source: "Fox et al., Figure 2 (nearly 500)",
+        labels: &[("transport", "tcp")],
+        columns: &["pairs", "connections", "throughput_mbps"],
+        rows: &[&[4.0, 64.0, 500.0]],
+    },
+];
+
 /// Meetings of 200, publishers and subscribers in the USA, the broker in Europe, so that each
 /// message crosses the Atlantic twice: the paper's round trip is publisher to broker to
 /// subscriber.

@@ -1,6 +1,7 @@
 //! One broker process.
 
 use std::fs::{self, File};
+use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -8,12 +9,15 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
+use sangam_emulator::Site;
 use serde::Deserialize;
 
 use super::config::Setup;
 use super::{CpuTimes, Metrics, http};
 use crate::error::Error;
 
+/// Names another `sangam` than the one beside this program.
+const BINARY: &str = "SANGAM_BIN";
 const START_PATIENCE: Duration = Duration::from_secs(15);
 const STOP_PATIENCE: Duration = Duration::from_secs(5);
 const POLL: Duration = Duration::from_millis(20);
@@ -23,6 +27,7 @@ const LOG_TAIL: usize = 8;
 /// A running broker; ends with the value.
 pub(crate) struct Broker {
     child: Child,
+    site: Option<Site>,
     http: SocketAddr,
     log: PathBuf,
     /// Where clients and neighbours send.
@@ -43,15 +48,17 @@ impl Broker {
     pub(crate) fn start(setup: &Setup, folder: &Path) -> Result<Self, Error> {
         let home = folder.join(format!("broker-{}", setup.number));
         fs::create_dir_all(&home).map_err(|error| Error::file(&home, error))?;
-        let http = free_port()?;
+        let site = setup.site.clone();
+        let http = free_port(site.as_ref())?;
         let config = home.join("sangam.toml");
         let text = setup.to_toml(http, &home.to_string_lossy());
         fs::write(&config, text).map_err(|error| Error::file(&config, error))?;
         let log = home.join("log");
-        let child = spawn(&config, &log)?;
+        let child = spawn(&config, &log, site.as_ref())?;
         let udp = SocketAddr::from(([127, 0, 0, 1], 0));
         let mut broker = Self {
             child,
+            site,
             http,
             log,
             udp,
@@ -80,7 +87,10 @@ impl Broker {
             if let Ok(Some(status)) = self.child.try_wait() {
                 return Err(self.failed(&format!("ended with {status}")));
             }
-            if http::get(self.http, "/readyz").is_ok_and(|(status, _)| status == 200) {
+            if self
+                .request("/readyz")
+                .is_ok_and(|(status, _)| status == 200)
+            {
                 return Ok(());
             }
             thread::sleep(POLL);
@@ -97,11 +107,15 @@ impl Broker {
     }
 
     fn get(&self, path: &str) -> Result<String, Error> {
-        match http::get(self.http, path) {
+        match self.request(path) {
             Ok((200, body)) => Ok(body),
             Ok((status, _)) => Err(self.failed(&format!("answered {status} to {path}"))),
             Err(error) => Err(self.failed(&format!("did not answer {path}: {error}"))),
         }
+    }
+
+    fn request(&self, path: &str) -> io::Result<(u16, String)> {
+        http::get(self.site.as_ref(), self.http, path)
     }
 
     fn failed(&self, what: &str) -> Error {
@@ -134,18 +148,24 @@ impl Drop for Broker {
     }
 }
 
-fn spawn(config: &Path, log: &Path) -> Result<Child, Error> {
+fn spawn(config: &Path, log: &Path, site: Option<&Site>) -> Result<Child, Error> {
     let output = File::create(log).map_err(|error| Error::file(log, error))?;
     let errors = output
         .try_clone()
         .map_err(|error| Error::file(log, error))?;
     let bench = std::env::current_exe().map_err(|error| Error::System("current_exe", error))?;
     let sangam = sangam_binary(&bench)?;
-    Command::new(bench)
+    let mut command = Command::new(bench);
+    if let Some(site) = site {
+        site.place(&mut command);
+    }
+    command
         .arg("exec")
         .arg(sangam)
         .args(["serve", "--config"])
         .arg(config)
+        // A broker refuses variables of its prefix that it does not know.
+        .env_remove(BINARY)
         .stdin(Stdio::null())
         .stdout(output)
         .stderr(errors)
@@ -155,7 +175,7 @@ fn spawn(config: &Path, log: &Path) -> Result<Child, Error> {
 
 /// `$SANGAM_BIN`, or the `sangam` beside this program.
 fn sangam_binary(bench: &Path) -> Result<PathBuf, Error> {
-    let path = match std::env::var_os("SANGAM_BIN") {
+    let path = match std::env::var_os(BINARY) {
         Some(path) => PathBuf::from(path),
         None => bench.with_file_name("sangam"),
     };
@@ -169,8 +189,8 @@ fn sangam_binary(bench: &Path) -> Result<PathBuf, Error> {
     )))
 }
 
-fn free_port() -> Result<SocketAddr, Error> {
-    TcpListener::bind("127.0.0.1:0")
-        .and_then(|listener| listener.local_addr())
+fn free_port(site: Option<&Site>) -> Result<SocketAddr, Error> {
+    let find = || TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
+    site.map_or_else(find, |site| site.enter(find))
         .map_err(|error| Error::System("finding a free port", error))
 }

@@ -1,7 +1,9 @@
 //! The configuration file of a broker that the bench starts.
 
 use std::fmt::Write as _;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
+
+use sangam_emulator::Site;
 
 /// How a broker queues: the papers' baseline or what this project does.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -24,6 +26,8 @@ pub(crate) struct Setup {
     pub(crate) queuing: Queuing,
     /// The neighbour to dial.
     pub(crate) neighbour: Option<SocketAddr>,
+    /// The site it runs in; `None`: on loopback.
+    pub(crate) site: Option<Site>,
 }
 
 impl Queuing {
@@ -40,6 +44,10 @@ impl Setup {
     /// The file's text. The kernel chooses the ports for media; the one for HTTP is known
     /// beforehand, since the others are asked for there.
     pub(super) fn to_toml(&self, http: SocketAddr, folder: &str) -> String {
+        let (udp, neighbours) = match &self.site {
+            None => (Ipv4Addr::LOCALHOST, "127.0.0.0/8"),
+            Some(site) => (site.v4(), "10.0.0.0/8"),
+        };
         let mut text = format!(
             "[broker]\n\
              name = \"bench-{}\"\n\
@@ -47,11 +55,11 @@ impl Setup {
              shards = {}\n\
              queuing = \"{}\"\n\n\
              [listen]\n\
-             udp = [\"127.0.0.1:0\"]\n\
+             udp = [\"{udp}:0\"]\n\
              tcp = []\n\
              http = \"{http}\"\n\n\
              [links]\n\
-             accept = [\"127.0.0.0/8\"]\n",
+             accept = [\"{neighbours}\"]\n",
             self.number,
             self.shards,
             self.queuing.name(),
@@ -74,6 +82,7 @@ mod tests {
             shards: 1,
             queuing: Queuing::Single,
             neighbour: Some(SocketAddr::from(([127, 0, 0, 1], 7000))),
+            site: None,
         };
         let text = setup.to_toml(SocketAddr::from(([127, 0, 0, 1], 8080)), "/tmp/b2");
         assert!(text.contains("queuing = \"single\""));

@@ -54,6 +54,12 @@ pub(crate) fn own_cpu() -> Duration {
     process_cpu(std::process::id()).unwrap_or_default()
 }
 
+/// CPU time of this process' threads of one name.
+pub(crate) fn thread_cpu(name: &str) -> Duration {
+    let times = CpuTimes::of(std::process::id());
+    times.threads.get(name).copied().unwrap_or_default()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -4,16 +4,23 @@ use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
+use sangam_emulator::Site;
+
 const PATIENCE: Duration = Duration::from_secs(2);
 /// More than any broker's metrics.
 const BODY_MAX: u64 = 16 << 20;
 
-/// Status and body of a GET.
+/// Status and body of a GET, inside a site if one is given.
 ///
 /// # Errors
 /// Those of the connection; `InvalidData` if the answer is no HTTP.
-pub(super) fn get(address: SocketAddr, path: &str) -> io::Result<(u16, String)> {
-    let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;
+pub(super) fn get(
+    site: Option<&Site>,
+    address: SocketAddr,
+    path: &str,
+) -> io::Result<(u16, String)> {
+    let connect = || TcpStream::connect_timeout(&address, PATIENCE);
+    let mut stream = site.map_or_else(connect, |site| site.enter(connect))?;
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;
     // HTTP/1.0 keeps the answer free of chunks and ends it with the connection.

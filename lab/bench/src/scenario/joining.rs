@@ -10,10 +10,10 @@ use sangam_model::{Filter, Topic};
 use super::POLL;
 use super::outcome::Heard;
 use super::plan::{Plan, Probe};
+use super::world::{Station, World};
 use crate::args::Receivers;
-use crate::crowd::{Listener, Published, Purpose, Spec};
+use crate::crowd::{Home, Listener, Published, Purpose, Spec};
 use crate::error::Error;
-use crate::loopback::LISTENERS_MAX;
 use crate::machine;
 use crate::measure::Window;
 use crate::process::Broker;
@@ -29,6 +29,8 @@ pub(super) struct Crowd {
     pub(super) passive: Vec<Listener>,
     /// Measured ones.
     pub(super) probes: Listener,
+    /// Where everybody is.
+    places: Vec<Station>,
     /// Whose the measured ones are, in the order they joined.
     seats: Vec<(usize, Probe)>,
 }
@@ -38,12 +40,19 @@ impl Crowd {
     ///
     /// # Errors
     /// [`Error::System`] if a socket cannot be opened.
-    pub(super) fn new(window: Arc<Window>) -> Result<Self, Error> {
-        let threads = machine::cores().min(LISTENERS_MAX);
-        let passive = (0..threads).map(|region| Listener::passive(region as u32));
+    pub(super) fn new(world: &World, window: Arc<Window>) -> Result<Self, Error> {
+        let homes = world.homes();
+        // As many as cores, unless there are more places than that.
+        let each = (machine::cores() / homes.len().max(1)).max(1);
+        let regions = |site| {
+            let regions = 0..each.min(Home::listeners_max(site)) as u32;
+            regions.map(move |region| Home::new(region, site))
+        };
+        let passive = homes.into_iter().flat_map(regions).map(Listener::passive);
         Ok(Self {
             passive: passive.collect::<Result<_, _>>()?,
             probes: Listener::measured(window)?,
+            places: world.places.clone(),
             seats: Vec::new(),
         })
     }
@@ -122,11 +131,12 @@ impl Crowd {
         let mut batches: Vec<Vec<Spec>> = self.passive.iter().map(|_| Vec::new()).collect();
         let mut next = 0;
         for (number, meeting) in plan.meetings.iter().enumerate() {
-            for (at, broker) in brokers.iter().enumerate() {
+            for (at, place) in self.places.iter().enumerate() {
+                let here = self.listeners_at(place);
                 let all = meeting.passive_at(at) as f64;
                 let from = (all * behind) as usize;
                 for _ in from..(all * share) as usize {
-                    batches[next % self.passive.len()].push(listen(broker, number));
+                    batches[here[next % here.len()]].push(listen(brokers, place, number));
                     next += 1;
                 }
             }
@@ -134,6 +144,14 @@ impl Crowd {
         for (listener, batch) in self.passive.iter_mut().zip(batches) {
             listener.add(batch);
         }
+    }
+
+    /// The threads of passive participants that live in a place.
+    fn listeners_at(&self, place: &Station) -> Vec<usize> {
+        let all = self.passive.iter().enumerate();
+        all.filter(|(_, listener)| listener.home.is_at(place.site.as_ref()))
+            .map(|(number, _)| number)
+            .collect()
     }
 
     fn join_probes(&mut self, plan: &Plan, brokers: &[Broker], share: f64) {
@@ -144,7 +162,7 @@ impl Crowd {
                 .iter()
                 .filter(|probe| probe.place.share() == share)
             {
-                batch.push(listen(&brokers[probe.broker], number));
+                batch.push(listen(brokers, &self.places[probe.broker], number));
                 self.seats.push((number, *probe));
             }
         }
@@ -168,10 +186,14 @@ impl Crowd {
 }
 
 /// The publishers of all meetings.
-pub(super) fn publishers(plan: &Plan, brokers: &[Broker]) -> Vec<Spec> {
-    let spec = |(number, meeting): (usize, &super::Meeting)| Spec {
-        broker: brokers[meeting.publisher].udp,
-        purpose: Purpose::Publish(topic(number), plan.media.info()),
+pub(super) fn publishers(plan: &Plan, world: &World, brokers: &[Broker]) -> Vec<Spec> {
+    let spec = |(number, meeting): (usize, &super::Meeting)| {
+        let place = &world.places[meeting.publisher];
+        Spec {
+            broker: brokers[place.broker].udp,
+            purpose: Purpose::Publish(topic(number), plan.media.info()),
+            site: place.site.clone(),
+        }
     };
     plan.meetings.iter().enumerate().map(spec).collect()
 }
@@ -208,10 +230,11 @@ fn shares(plan: &Plan) -> Vec<f64> {
     shares
 }
 
-fn listen(broker: &Broker, meeting: usize) -> Spec {
+fn listen(brokers: &[Broker], place: &Station, meeting: usize) -> Spec {
     Spec {
-        broker: broker.udp,
+        broker: brokers[place.broker].udp,
         purpose: Purpose::Listen(filter(meeting)),
+        site: place.site.clone(),
     }
 }
 

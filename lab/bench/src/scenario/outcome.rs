@@ -49,6 +49,12 @@ pub(crate) struct Outcome {
     pub(crate) took: Duration,
     /// CPU of the load generator within the window.
     pub(crate) generator_cpu: Duration,
+    /// CPU of the emulator's thread within the window; part of the generator's.
+    pub(crate) emulator_cpu: Duration,
+    /// Packets that the emulator was too slow for within the window.
+    pub(crate) missed: u64,
+    /// Bytes that arrived at each site from others within the window, IP headers included.
+    pub(crate) carried: Vec<u64>,
     /// The furthest a frame left the generator behind its time.
     pub(crate) behind_max: Duration,
     /// Packets that sockets of passive participants had no room for.
@@ -102,6 +108,9 @@ impl Outcome {
             usage: spent.usage,
             took: spent.took,
             generator_cpu: spent.generator_cpu,
+            emulator_cpu: spent.emulator_cpu,
+            carried: spent.carried,
+            missed: spent.missed,
             behind_max: heard.behind_max,
             overflow: heard.overflow,
             counted: traffic.counted,

@@ -11,7 +11,7 @@ use crate::process::Queuing;
 pub(crate) struct Plan {
     /// The load of every publisher.
     pub(crate) media: Media,
-    /// Brokers in a chain.
+    /// Brokers in a chain; of no account in a world of its own.
     pub(crate) brokers: usize,
     /// Delivery shards of each.
     pub(crate) shards: usize,
@@ -28,9 +28,9 @@ pub(crate) struct Plan {
 /// One publisher and its receivers.
 #[derive(Clone, Debug)]
 pub(crate) struct Meeting {
-    /// The broker through which it is published, from 0.
+    /// The place where it is published, from 0: a broker, unless the world says otherwise.
     pub(crate) publisher: usize,
-    /// Receivers at each broker, measured ones included.
+    /// Receivers at each place, measured ones included.
     pub(crate) users: Vec<usize>,
     /// The measured ones.
     pub(crate) probes: Vec<Probe>,
@@ -39,7 +39,7 @@ pub(crate) struct Meeting {
 /// A measured receiver.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Probe {
-    /// Its broker, from 0.
+    /// Its place, from 0.
     pub(crate) broker: usize,
     /// Where in the order of subscription.
     pub(crate) place: Place,
@@ -84,6 +84,23 @@ impl Meeting {
         let probes = (0..users.len())
             .filter(|b| users[*b] > 0)
             .flat_map(ends)
+            .collect();
+        Self {
+            publisher,
+            users,
+            probes,
+        }
+    }
+
+    /// A meeting of which the last of each place is measured.
+    pub(crate) fn measured_once(publisher: usize, users: Vec<usize>) -> Self {
+        let last = |broker| Probe {
+            broker,
+            place: Place::Last,
+        };
+        let probes = (0..users.len())
+            .filter(|b| users[*b] > 0)
+            .map(last)
             .collect();
         Self {
             publisher,

@@ -1,11 +1,11 @@
-//! Clients over TCP: units behind a 16-bit length, a bounded queue for each.
+//! Clients over streams (TCP, TLS, WebSocket): the same units, a bounded queue for each.
 
+mod entrance;
 mod peer;
 
 use std::collections::HashMap;
 use std::io;
-use std::net::{SocketAddr, TcpListener};
-use std::os::fd::AsFd as _;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use sangam_io::clock;
 use sangam_io::poll::Interest;
 use sangam_io::pool::{Packet, PacketMut};
 use sangam_io::port::{Action, Context, Delivery, PeerKey, Port};
-use sangam_io::tcp::{Framed, OutLimits, Progress, accept};
+use sangam_io::stream::{Framed, FramedError, OutLimits, Progress};
 use sangam_io::timer::Wheel;
 use sangam_link::{Acceptor, Input, Output, Session, SessionConfig, Timing, Verdict};
 use sangam_model::Time;
@@ -27,6 +27,7 @@ use super::request;
 use crate::counters::Counters;
 use crate::feedback;
 use crate::welcome::Greeting;
+pub(crate) use entrance::Entrance;
 use peer::Peer;
 
 /// Token of the listener; connections have theirs from 1.
@@ -36,14 +37,14 @@ const QUEUE: OutLimits = OutLimits {
     units: 4_096,
     bytes: 512 << 10,
 };
-/// How long a connection may stay without a hello.
+/// How long a connection may take for its opening (TLS, HTTP) and its hello together.
 const HELLO_WITHIN: Duration = Duration::from_secs(5);
 /// Connections of one shard.
 const CONNECTIONS: usize = 8_192;
 
-/// All TCP clients of one family in one shard.
+/// All clients of one listener in one shard.
 pub(crate) struct TcpPort {
-    listener: TcpListener,
+    entrance: Entrance,
     acceptor: Acceptor,
     greeting: Greeting,
     counters: Arc<Counters>,
@@ -58,13 +59,13 @@ pub(crate) struct TcpPort {
 
 impl TcpPort {
     pub(crate) fn new(
-        listener: TcpListener,
+        entrance: Entrance,
         acceptor: Acceptor,
         (greeting, queued_max): (Greeting, usize),
         counters: Arc<Counters>,
     ) -> Self {
         Self {
-            listener,
+            entrance,
             acceptor,
             greeting,
             counters,
@@ -78,14 +79,15 @@ impl TcpPort {
 
     fn accept_all(&mut self, cx: &mut Context<'_>) {
         loop {
-            match accept(&self.listener) {
+            match self.entrance.next(QUEUE) {
                 // Dropping the stream closes it.
                 Ok(Some(_)) if self.peers.len() >= CONNECTIONS => {
                     self.counters.dropped(DropReason::FloodHello);
                 }
-                Ok(Some((stream, address))) => self.add(Framed::new(stream, QUEUE), address, cx),
+                Ok(Some((Some(framed), address))) => self.add(framed, address, cx),
+                Ok(Some((None, _))) => self.counters.dropped(DropReason::StreamOpening),
                 Ok(None) => return,
-                Err(error) => return tracing::warn!(%error, "accepting a TCP client failed"),
+                Err(error) => return tracing::warn!(%error, "accepting a stream failed"),
             }
         }
     }
@@ -103,7 +105,7 @@ impl TcpPort {
         });
         let token = cx.token | u64::from(key + 1);
         if let Err(error) = cx.poller.add(framed.fd(), token, Interest::Read) {
-            tracing::warn!(%error, "a TCP client cannot be watched");
+            tracing::warn!(%error, "the stream of a client cannot be watched");
             self.peers.remove(key);
             return;
         }
@@ -135,8 +137,11 @@ impl TcpPort {
             Ok(Progress::Closed) => self.remove(key, cx),
             Ok(_) => self.drain(key, cx),
             Err(error) => {
-                tracing::debug!(%error, "a TCP client is closed");
-                self.counters.dropped(DropReason::Malformed);
+                tracing::debug!(%error, "the stream of a client is closed");
+                self.counters.dropped(match error {
+                    FramedError::Tls(_) | FramedError::Http(_) => DropReason::StreamOpening,
+                    _ => DropReason::Malformed,
+                });
                 self.remove(key, cx);
             }
         }
@@ -244,6 +249,8 @@ impl TcpPort {
                         return self.remove(key, cx);
                     }
                 }
+                // Only broker links are suspected and measured.
+                Some(Output::Suspect | Output::Recovered | Output::Sample(_)) => {}
                 Some(Output::Message(message)) => match request::action(key, message, None) {
                     Some(action) => cx.actions.push(action),
                     None => self.counters.dropped(DropReason::ControlUnexpected),
@@ -272,7 +279,7 @@ impl TcpPort {
         let wait = match framed.write() {
             Ok(done) => !done,
             Err(error) => {
-                tracing::debug!(%error, client = %peer.address, "writing to a TCP client failed");
+                tracing::debug!(%error, client = %peer.address, "writing to the stream of a client failed");
                 self.counters.dropped(DropReason::TcpWriteError);
                 return self.remove(key, cx);
             }
@@ -290,13 +297,16 @@ impl TcpPort {
         };
         let token = cx.token | u64::from(key + 1);
         if let Err(error) = cx.poller.modify(framed.fd(), token, interest) {
-            tracing::warn!(%error, "a TCP client cannot be watched");
+            tracing::warn!(%error, "the stream of a client cannot be watched");
             self.remove(key, cx);
         }
     }
 
     fn remove(&mut self, key: PeerKey, cx: &mut Context<'_>) {
-        if let Some(peer) = self.peers.remove(key) {
+        if let Some(mut peer) = self.peers.remove(key) {
+            if let Some(framed) = &mut peer.framed {
+                framed.finish();
+            }
             if peer.session.is_some() {
                 self.greeting.leave();
             }
@@ -309,12 +319,12 @@ impl TcpPort {
 
 impl Port for TcpPort {
     fn name(&self) -> &'static str {
-        "tcp"
+        self.entrance.transport.name()
     }
 
     fn start(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
         cx.poller.add(
-            self.listener.as_fd(),
+            self.entrance.fd(),
             cx.token | u64::from(LISTENER),
             Interest::Read,
         )
@@ -420,7 +430,8 @@ impl Port for TcpPort {
                 .get(key)
                 .is_some_and(|peer| peer.session.is_none())
             {
-                // No hello in time.
+                // Neither an opening nor a hello in time.
+                self.counters.dropped(DropReason::StreamOpening);
                 self.remove(key, cx);
             } else {
                 self.drain(key, cx);

@@ -1,4 +1,4 @@
-//! One client over TCP: its queue, and what goes first when it does not read.
+//! One client over a stream: its queue, and what goes first when it does not read.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use sangam_broker::{Admit, Shedder};
 use sangam_io::pool::Packet;
-use sangam_io::tcp::Framed;
+use sangam_io::stream::Framed;
 use sangam_link::Session;
 use sangam_model::{Class, StreamId};
 use sangam_wire::{Flags, Frame};

@@ -1,0 +1,361 @@
+//! Where sessions have their sources.
+//!
+//! The two brokers that a session's name hashes to (highest random weight) are its directory.
+//! Brokers with publishers or subscribers in the session register there; subscribers are told
+//! which brokers publish. Everything here is soft: registered again from time to time, and
+//! forgotten otherwise. Joins do not depend on it once they stand, so media outlives it.
+
+use core::time::Duration;
+use std::collections::{BTreeMap, BTreeSet};
+
+use sangam_model::limits::HOP_LIMIT;
+use sangam_model::{BrokerId, Scope, Time};
+use sangam_route::rendezvous;
+use sangam_wire::{BROKERS_MAX, Message, Register, Route, Sources};
+
+/// Brokers that keep the directory of one session: while one dies the other answers.
+const HOMES: usize = 2;
+/// Registrations one broker keeps for others.
+const REGISTRATIONS_MAX: usize = 262_144;
+/// A registration is told again after so long,
+const REFRESH: Duration = Duration::from_secs(20);
+/// or, while the directory has not answered, after this, doubling.
+const RETRY: Duration = Duration::from_millis(300);
+/// A broker that did not register for so long is forgotten: three refreshes and some slack.
+const EXPIRY: Duration = Duration::from_secs(70);
+/// A source that is told no more is left at the first answer after so long.
+const LINGER: Duration = Duration::from_secs(5);
+const SWEEP: Duration = Duration::from_secs(10);
+
+#[derive(Debug)]
+pub(super) struct Directory {
+    id: BrokerId,
+    /// Sessions this broker takes part in.
+    members: BTreeMap<Scope, Membership>,
+    due: BTreeSet<(Time, Scope)>,
+    /// Sessions this broker keeps the directory of.
+    sessions: BTreeMap<Scope, BTreeMap<BrokerId, Registration>>,
+    registrations: usize,
+    sweep: Time,
+}
+
+#[derive(Debug)]
+struct Membership {
+    part: Part,
+    homes: Vec<BrokerId>,
+    /// Homes that have not answered the last registration.
+    awaited: BTreeSet<BrokerId>,
+    retries: u32,
+    due: Time,
+    answers: BTreeMap<BrokerId, BTreeSet<BrokerId>>,
+    /// Sources that no home tells any more, and since when. A home that is new hears of them
+    /// later than of us, and one that was cut off may return: to leave too early costs a gap, too
+    /// late nothing.
+    lingering: BTreeMap<BrokerId, Time>,
+    /// Answers of which not all parts came.
+    partial: BTreeMap<BrokerId, BTreeSet<BrokerId>>,
+}
+
+/// What a broker does in a session.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Part {
+    pub(super) source: bool,
+    pub(super) sink: bool,
+}
+
+#[derive(Debug)]
+struct Registration {
+    part: Part,
+    heard: Time,
+}
+
+/// What became of a registration.
+pub(super) enum Registered {
+    /// These answers are due.
+    Answers(Vec<Message>),
+    /// Past the bound.
+    Full,
+}
+
+impl Directory {
+    pub(super) const fn new(id: BrokerId) -> Self {
+        Self {
+            id,
+            members: BTreeMap::new(),
+            due: BTreeSet::new(),
+            sessions: BTreeMap::new(),
+            registrations: 0,
+            sweep: Time::NEVER,
+        }
+    }
+
+    /// Takes part in a session as `part` says from now on; what is to be told.
+    pub(super) fn enroll(
+        &mut self,
+        now: Time,
+        scope: &Scope,
+        part: Part,
+        suitors: &[BrokerId],
+    ) -> Vec<Message> {
+        if part == Part::default() {
+            return self.leave(scope);
+        }
+        let homes = homes(scope, suitors);
+        let member = self.members.entry(scope.clone()).or_insert(Membership {
+            part,
+            homes: homes.clone(),
+            awaited: BTreeSet::new(),
+            retries: 0,
+            due: Time::NEVER,
+            answers: BTreeMap::new(),
+            lingering: BTreeMap::new(),
+            partial: BTreeMap::new(),
+        });
+        member.part = part;
+        member.homes = homes;
+        self.register(now, scope, true)
+    }
+
+    fn leave(&mut self, scope: &Scope) -> Vec<Message> {
+        let Some(member) = self.members.remove(scope) else {
+            return Vec::new();
+        };
+        self.due.remove(&(member.due, scope.clone()));
+        let told = member.homes.iter();
+        told.map(|home| self.message(*home, scope, Part::default()))
+            .collect()
+    }
+
+    /// Moves sessions whose homes have changed; what is to be told.
+    pub(super) fn move_homes(&mut self, now: Time, suitors: &[BrokerId]) -> Vec<Message> {
+        let mut moved = Vec::new();
+        for (scope, member) in &mut self.members {
+            let homes = homes(scope, suitors);
+            if homes != member.homes {
+                member.homes = homes;
+                moved.push(scope.clone());
+            }
+        }
+        let told = moved
+            .iter()
+            .flat_map(|scope| self.register(now, scope, true));
+        told.collect()
+    }
+
+    /// What is to be told again by now.
+    pub(super) fn repeat(&mut self, now: Time) -> Vec<Message> {
+        let mut out = Vec::new();
+        while let Some((due, scope)) = self.due.first().cloned()
+            && due <= now
+        {
+            out.extend(self.register(now, &scope, false));
+        }
+        out
+    }
+
+    fn register(&mut self, now: Time, scope: &Scope, anew: bool) -> Vec<Message> {
+        let Some(member) = self.members.get_mut(scope) else {
+            return Vec::new();
+        };
+        let refresh = anew || member.awaited.is_empty();
+        if refresh {
+            member.awaited = member.homes.iter().copied().collect();
+            member.retries = 0;
+        }
+        let pause = (RETRY * (1 << member.retries.min(6))).min(REFRESH);
+        member.retries += 1;
+        self.due.remove(&(member.due, scope.clone()));
+        member.due = now + pause;
+        self.due.insert((member.due, scope.clone()));
+        let (part, awaited) = (member.part, member.awaited.clone());
+        let told = awaited.into_iter();
+        told.map(|home| self.message(home, scope, part)).collect()
+    }
+
+    fn message(&self, home: BrokerId, scope: &Scope, part: Part) -> Message {
+        Message::Register(Register {
+            route: self.route(home),
+            scope: scope.clone(),
+            source: part.source,
+            sink: part.sink,
+        })
+    }
+
+    /// Takes a registration as the session's directory.
+    pub(super) fn registered(&mut self, now: Time, register: &Register) -> Registered {
+        let (from, scope) = (register.route.from, &register.scope);
+        let part = Part {
+            source: register.source,
+            sink: register.sink,
+        };
+        let session = self.sessions.entry(scope.clone()).or_default();
+        let before = session.get(&from).map(|known| known.part);
+        if before.is_none() && self.registrations >= REGISTRATIONS_MAX {
+            return Registered::Full;
+        }
+        if part == Part::default() {
+            self.registrations -= usize::from(session.remove(&from).is_some());
+        } else {
+            session.insert(from, Registration { part, heard: now });
+            self.registrations += usize::from(before.is_none());
+            self.sweep = self.sweep.min(now + SWEEP);
+        }
+        let sources_changed = before.is_some_and(|part| part.source) != part.source;
+        let answers = if sources_changed {
+            self.answer_sinks(scope, Some(from))
+        } else {
+            Vec::new()
+        };
+        let mut answers = answers;
+        if part != Part::default() {
+            answers.extend(self.answer(scope, from));
+        }
+        if self.sessions.get(scope).is_some_and(BTreeMap::is_empty) {
+            self.sessions.remove(scope);
+        }
+        Registered::Answers(answers)
+    }
+
+    fn answer_sinks(&self, scope: &Scope, but: Option<BrokerId>) -> Vec<Message> {
+        let session = self.sessions.get(scope).into_iter().flatten();
+        let sinks = session.filter(|(id, known)| known.part.sink && Some(**id) != but);
+        sinks.flat_map(|(id, _)| self.answer(scope, *id)).collect()
+    }
+
+    /// The session's sources in as many parts as it takes.
+    fn answer(&self, scope: &Scope, to: BrokerId) -> Vec<Message> {
+        let session = self.sessions.get(scope).into_iter().flatten();
+        let sources = session.filter(|(_, known)| known.part.source);
+        let sources: Vec<BrokerId> = sources.map(|(id, _)| *id).collect();
+        let parts = sources.len().div_ceil(BROKERS_MAX).max(1);
+        let part = |part: usize| {
+            let rest = &sources[part * BROKERS_MAX..];
+            Message::Sources(Sources {
+                route: self.route(to),
+                scope: scope.clone(),
+                // The map holds 4,096 brokers: 21 parts.
+                part: part as u8,
+                parts: parts as u8,
+                brokers: rest[..rest.len().min(BROKERS_MAX)].to_vec(),
+            })
+        };
+        (0..parts).map(part).collect()
+    }
+
+    /// Takes an answer; the brokers by which the session's sources have changed. `cut_off` tells
+    /// which brokers are on the map and cannot be reached.
+    pub(super) fn answered(
+        &mut self,
+        now: Time,
+        answer: &Sources,
+        cut_off: impl Fn(&BrokerId) -> bool,
+    ) -> BTreeSet<BrokerId> {
+        let home = answer.route.from;
+        let Some(member) = self.members.get_mut(&answer.scope) else {
+            return BTreeSet::new();
+        };
+        if answer.part == 0 {
+            member.partial.remove(&home);
+        }
+        let mut brokers = member.partial.remove(&home).unwrap_or_default();
+        brokers.extend(&answer.brokers);
+        if answer.part + 1 < answer.parts {
+            member.partial.insert(home, brokers);
+            return BTreeSet::new();
+        }
+        let before = member.sources();
+        member.answers.insert(home, brokers);
+        member.awaited.remove(&home);
+        if member.awaited.is_empty() {
+            let homes = &member.homes;
+            member.answers.retain(|home, _| homes.contains(home));
+            self.due.remove(&(member.due, answer.scope.clone()));
+            member.due = now + REFRESH;
+            self.due.insert((member.due, answer.scope.clone()));
+        }
+        let told: BTreeSet<BrokerId> = member.answers.values().flatten().copied().collect();
+        for id in before.difference(&told) {
+            member.lingering.entry(*id).or_insert(now);
+        }
+        member
+            .lingering
+            .retain(|id, since| !told.contains(id) && (now - *since < LINGER || cut_off(id)));
+        let after = member.sources();
+        before.symmetric_difference(&after).copied().collect()
+    }
+
+    /// Brokers that publish in a session, as far as is known; empty unless we listen in it.
+    pub(super) fn sources(&self, scope: &Scope) -> BTreeSet<BrokerId> {
+        let member = self.members.get(scope).filter(|member| member.part.sink);
+        member.map(Membership::sources).unwrap_or_default()
+    }
+
+    /// Whether a broker publishes in a session, as far as is known.
+    pub(super) fn is_source(&self, scope: &Scope, id: BrokerId) -> bool {
+        let member = self.members.get(scope).filter(|member| member.part.sink);
+        member.is_some_and(|member| {
+            let told = member.answers.values().any(|known| known.contains(&id));
+            told || member.lingering.contains_key(&id)
+        })
+    }
+
+    /// Forgets registrations that nobody told again, and tells those who listen.
+    pub(super) fn expire(&mut self, now: Time) -> Vec<Message> {
+        if now < self.sweep {
+            return Vec::new();
+        }
+        let mut changed = Vec::new();
+        for (scope, session) in &mut self.sessions {
+            let before = session.len();
+            let old = |known: &Registration| now - known.heard >= EXPIRY;
+            if session
+                .values()
+                .any(|known| old(known) && known.part.source)
+            {
+                changed.push(scope.clone());
+            }
+            session.retain(|_, known| !old(known));
+            self.registrations -= before - session.len();
+        }
+        self.sessions.retain(|_, session| !session.is_empty());
+        self.sweep = if self.sessions.is_empty() {
+            Time::NEVER
+        } else {
+            now + SWEEP
+        };
+        let told = changed
+            .iter()
+            .flat_map(|scope| self.answer_sinks(scope, None));
+        told.collect()
+    }
+
+    /// Sessions kept for others.
+    pub(super) fn len(&self) -> usize {
+        self.sessions.len()
+    }
+
+    pub(super) fn deadline(&self) -> Time {
+        let due = self.due.first().map_or(Time::NEVER, |(at, _)| *at);
+        due.min(self.sweep)
+    }
+
+    const fn route(&self, to: BrokerId) -> Route {
+        Route {
+            to,
+            from: self.id,
+            hop_limit: HOP_LIMIT,
+        }
+    }
+}
+
+impl Membership {
+    fn sources(&self) -> BTreeSet<BrokerId> {
+        let told = self.answers.values().flatten();
+        told.chain(self.lingering.keys()).copied().collect()
+    }
+}
+
+/// The brokers that keep a session's directory.
+fn homes(scope: &Scope, suitors: &[BrokerId]) -> Vec<BrokerId> {
+    rendezvous(scope.as_str(), suitors.iter().copied(), HOMES)
+}

@@ -1,0 +1,365 @@
+//! Routing: the network map, where sessions have their sources, and who joins which tree.
+//!
+//! Three layers, each of which knows only the one before it:
+//!
+//! - **The map** ([`map`]): every broker floods what it says of itself and its links. From it all
+//!   compute the same shortest-path tree for every source, without exchanging trees.
+//! - **The directory** ([`directory`]): two brokers, found by hashing a session's name, know which
+//!   brokers publish in it. Those that want it ask them. No session is flooded.
+//! - **Joins** ([`joins`]): a broker that wants part of a session joins the tree of each of its
+//!   sources, hop by hop towards the source. Wide filters join the trees of all brokers.
+
+use core::fmt;
+use std::collections::{BTreeSet, VecDeque};
+
+use sangam_model::limits::FILTERS_PER_BROKER;
+use sangam_model::{BrokerId, Class, Filter, Incarnation, Measured, Scope, Time, Topic};
+use sangam_wire::Message;
+
+use crate::{LinkId, LinkSet};
+use directory::Directory;
+use joins::Joins;
+use links::Links;
+use map::Map;
+use own::Own;
+
+mod directory;
+mod joins;
+mod links;
+mod map;
+mod own;
+mod receive;
+
+pub use links::LinkRoute;
+pub use map::{EXPIRY, ORIGINS_MAX, REFRESH};
+pub use own::WIDE_FILTERS_MAX;
+
+/// Single changes reported before they are reported as [`Change::All`].
+const CHANGES_MAX: usize = 64;
+
+/// The network as one broker sees it, and its part in it.
+///
+/// Call [`Self::handle`] with what happens, then [`Self::poll`] until `None`.
+#[derive(Debug)]
+pub struct Routing {
+    id: BrokerId,
+    now: Time,
+    own: Own,
+    map: Map,
+    directory: Directory,
+    joins: Joins,
+    links: Links,
+    /// Brokers with a way to them, as of the last settling.
+    reachable: BTreeSet<BrokerId>,
+    changes: VecDeque<Change>,
+    refused: Refused,
+    deadline: Time,
+}
+
+/// What happens to a [`Routing`].
+#[derive(Clone, Copy, Debug)]
+pub enum RoutingInput<'a> {
+    /// A link came up, to this broker.
+    LinkUp(LinkId, BrokerId),
+    /// It went down.
+    LinkDown(LinkId),
+    /// Nothing was heard on it for long enough to look for another way.
+    LinkSuspect(LinkId),
+    /// It was heard again.
+    LinkRecovered(LinkId),
+    /// What it measured.
+    LinkMeasured(LinkId, &'a Measured),
+    /// A neighbour sent a message; those that are not about routing are ignored.
+    Message(LinkId, &'a Message),
+    /// The deadline passed.
+    Tick,
+}
+
+/// What a [`Routing`] asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RoutingOutput {
+    /// Tell a neighbour.
+    Send {
+        /// By this link.
+        link: LinkId,
+        /// What to tell.
+        message: Message,
+    },
+    /// Streams may have new ways.
+    Changed(Change),
+}
+
+/// Which streams may have new ways.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// Those on topics that this filter selects.
+    Filter(Filter),
+    /// Those that enter the network at this broker.
+    Origin(BrokerId),
+    /// Any.
+    All,
+}
+
+/// What is known of one life of a broker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// It is there.
+    Known,
+    /// It was never heard of, or is forgotten.
+    Unknown,
+    /// The broker is in a later life.
+    Replaced,
+}
+
+/// What a broker says of itself besides its links.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Description {
+    /// Where it stands, as its operator calls the place; at most 32 bytes.
+    pub region: String,
+    /// Where other brokers may dial it; at most 64 bytes.
+    pub address: String,
+    /// How busy it is, in percent.
+    pub load: u8,
+    /// It is about to leave.
+    pub draining: bool,
+}
+
+/// Messages of neighbours that were not taken.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Refused {
+    /// Past a bound of the map, the directory or the joins.
+    pub full: u64,
+    /// Older than what is known; among them replays.
+    pub stale: u64,
+    /// Contradicting themselves, or a record of ours that we never made.
+    pub invalid: u64,
+    /// Another broker carries our id.
+    pub identity: u64,
+    /// Routed messages that had no way on, or crossed too many brokers.
+    pub lost: u64,
+}
+
+/// Why an own filter was not added or removed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum RoutingError {
+    /// The broker holds as many filters as it may.
+    Full,
+    /// It holds as many with a wildcard in their first two levels as it may.
+    Wide,
+    /// The filter was not held.
+    Unknown,
+}
+
+impl Routing {
+    /// A broker that knows nobody yet.
+    #[must_use]
+    pub fn new(id: BrokerId, incarnation: Incarnation) -> Self {
+        Self {
+            id,
+            now: Time::ZERO,
+            own: Own::default(),
+            map: Map::new(id, incarnation),
+            directory: Directory::new(id),
+            joins: Joins::new(id),
+            links: Links::default(),
+            reachable: BTreeSet::from([id]),
+            changes: VecDeque::new(),
+            refused: Refused::default(),
+            deadline: Time::NEVER,
+        }
+    }
+
+    /// This broker's clients want `filter`; add it once for each shard that does.
+    ///
+    /// # Errors
+    /// [`RoutingError::Full`], [`RoutingError::Wide`]
+    pub fn add(&mut self, now: Time, filter: &Filter) -> Result<(), RoutingError> {
+        if let Some(scope) = self.own.add(filter)? {
+            self.wants_changed(&scope);
+        }
+        self.handle(now, RoutingInput::Tick);
+        Ok(())
+    }
+
+    /// Takes one [`Self::add`] back.
+    ///
+    /// # Errors
+    /// [`RoutingError::Unknown`]
+    pub fn remove(&mut self, now: Time, filter: &Filter) -> Result<(), RoutingError> {
+        if let Some(scope) = self.own.remove(filter)? {
+            self.wants_changed(&scope);
+        }
+        self.handle(now, RoutingInput::Tick);
+        Ok(())
+    }
+
+    /// A client of this broker publishes on `topic`.
+    pub fn add_source(&mut self, now: Time, topic: &Topic) {
+        let scope = Scope::of_topic(topic);
+        if self.own.add_source(&scope) {
+            self.enroll(&scope);
+        }
+        self.handle(now, RoutingInput::Tick);
+    }
+
+    /// Takes one [`Self::add_source`] back.
+    pub fn remove_source(&mut self, now: Time, topic: &Topic) {
+        let scope = Scope::of_topic(topic);
+        if self.own.remove_source(&scope) {
+            self.enroll(&scope);
+        }
+        self.handle(now, RoutingInput::Tick);
+    }
+
+    /// Changes what the broker says of itself.
+    pub fn describe(&mut self, now: Time, description: Description) {
+        self.map.describe(description);
+        self.handle(now, RoutingInput::Tick);
+    }
+
+    /// Fixes a link's weight, or lets measurements decide again.
+    pub fn pin(&mut self, now: Time, link: LinkId, weight: Option<u16>) {
+        if self.links.pin(link, weight) {
+            self.own_links_changed();
+        }
+        self.handle(now, RoutingInput::Tick);
+    }
+
+    /// Takes what happened.
+    pub fn handle(&mut self, now: Time, input: RoutingInput<'_>) {
+        self.now = self.now.max(now);
+        match input {
+            RoutingInput::LinkUp(link, peer) => self.link_up(link, peer),
+            RoutingInput::LinkDown(link) => self.link_down(link),
+            RoutingInput::LinkSuspect(link) => self.link_suspect(link),
+            RoutingInput::LinkRecovered(link) => self.joins.end_detours(link, self.now),
+            RoutingInput::LinkMeasured(link, measured) => {
+                if self.links.measure(link, self.now, measured) {
+                    self.own_links_changed();
+                }
+            }
+            RoutingInput::Message(link, message) => self.message(link, message),
+            RoutingInput::Tick => {}
+        }
+        self.tick();
+    }
+
+    /// What is to be done; until `None`.
+    pub fn poll(&mut self) -> Option<RoutingOutput> {
+        if let Some(change) = self.changes.pop_front() {
+            return Some(RoutingOutput::Changed(change));
+        }
+        while let Some(link) = self.links.ready() {
+            if let Some(message) = self.next_message(link) {
+                return Some(RoutingOutput::Send { link, message });
+            }
+        }
+        self.note_deadline();
+        None
+    }
+
+    /// When to call [`Self::handle`] with a tick.
+    #[must_use]
+    pub fn deadline(&self) -> Option<Time> {
+        (self.deadline != Time::NEVER).then_some(self.deadline)
+    }
+
+    /// The links on which a stream of this class on `topic` that enters the network at `origin`
+    /// must leave this broker: those by which somebody joined.
+    #[must_use]
+    pub fn links_for(&self, topic: &Topic, class: Class, origin: BrokerId) -> LinkSet {
+        self.joins.links_for(topic, class, origin)
+    }
+
+    /// The link by which streams that enter the network at `origin` are expected.
+    pub fn parent(&mut self, origin: BrokerId) -> Option<LinkId> {
+        self.map.next_hop(origin, None, &self.links)
+    }
+
+    /// Whether there is a way to a broker.
+    #[must_use]
+    pub fn has_way(&self, id: BrokerId) -> bool {
+        self.reachable.contains(&id)
+    }
+
+    /// What is known of this life of a broker.
+    #[must_use]
+    pub fn standing(&self, id: BrokerId, incarnation: Incarnation) -> Standing {
+        self.map.standing(id, incarnation)
+    }
+
+    /// All brokers on the map, this one included, and whether there is a way to them.
+    pub fn brokers(&self) -> impl Iterator<Item = (&sangam_wire::LinkState, bool)> {
+        let states = self.map.states();
+        states.map(|state| (state, self.reachable.contains(&state.version.origin)))
+    }
+
+    /// Links that are up.
+    pub fn links(&self) -> impl Iterator<Item = LinkRoute> + '_ {
+        self.links.routes()
+    }
+
+    /// A number that is the same in all brokers with the same map.
+    pub fn epoch(&mut self) -> u64 {
+        self.map.epoch()
+    }
+
+    /// What this broker's own clients want, by scope.
+    pub fn own_filters(&self) -> impl Iterator<Item = &Filter> {
+        self.own.all_filters()
+    }
+
+    /// Own filters; trees that neighbours have joined here; sessions kept as their directory.
+    #[must_use]
+    pub fn sizes(&self) -> (usize, usize, usize) {
+        (self.own.len(), self.joins.len(), self.directory.len())
+    }
+
+    /// What was not taken from neighbours so far.
+    #[must_use]
+    pub const fn refused(&self) -> Refused {
+        self.refused
+    }
+
+    fn note(&mut self, change: Change) {
+        if self.changes.contains(&change) || self.changes.front() == Some(&Change::All) {
+            return;
+        }
+        if self.changes.len() >= CHANGES_MAX {
+            self.changes.clear();
+            self.changes.push_back(Change::All);
+        } else {
+            self.changes.push_back(change);
+        }
+    }
+
+    fn note_deadline(&mut self) {
+        let deadlines = [
+            self.map.deadline(),
+            self.directory.deadline(),
+            self.joins.deadline(),
+            self.links.deadline(),
+        ];
+        self.deadline = deadlines.into_iter().min().unwrap_or(Time::NEVER);
+    }
+}
+
+impl fmt::Display for RoutingError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Full => write!(
+                f,
+                "the broker holds {FILTERS_PER_BROKER} filters; use wildcards or another broker"
+            ),
+            Self::Wide => write!(
+                f,
+                "the broker holds {WIDE_FILTERS_MAX} filters with a wildcard in their first two \
+                 levels; name tenant and session"
+            ),
+            Self::Unknown => f.write_str("the filter was never subscribed"),
+        }
+    }
+}
+
+impl core::error::Error for RoutingError {}

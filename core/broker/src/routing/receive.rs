@@ -1,0 +1,291 @@
+//! What happens to a [`Routing`], and what it tells its neighbours.
+
+use sangam_wire::{DIGEST_MAX, LinkState, Register, Sources, Version};
+
+use super::directory::{Part, Registered};
+use super::joins::Key;
+use super::links::Item;
+use super::map::Taken;
+use super::*;
+
+impl Routing {
+    pub(super) fn link_up(&mut self, link: LinkId, peer: BrokerId) {
+        self.link_down(link);
+        self.links.up(link, peer, self.now);
+        self.own_links_changed();
+        // Each side tells what it has; the other answers with what is newer.
+        let digest = self.map.digest();
+        let parts = digest.len().div_ceil(DIGEST_MAX);
+        for (part, entries) in (1..).zip(digest.chunks(DIGEST_MAX)) {
+            let (last, entries) = (part == parts, entries.to_vec());
+            self.send(link, Message::Digest { last, entries });
+        }
+    }
+
+    pub(super) fn link_down(&mut self, link: LinkId) {
+        if !self.links.down(link) {
+            return;
+        }
+        for origin in self.joins.link_down(link) {
+            self.note(Change::Origin(origin));
+        }
+        self.joins.end_detours(link, self.now);
+        self.own_links_changed();
+    }
+
+    pub(super) fn link_suspect(&mut self, link: LinkId) {
+        if let Some(peer) = self.links.peer(link) {
+            self.joins.detour(link, peer);
+        }
+    }
+
+    pub(super) fn own_links_changed(&mut self) {
+        self.map.set_links(self.links.views());
+    }
+
+    pub(super) fn message(&mut self, link: LinkId, message: &Message) {
+        if !self.links.is_up(link) {
+            return;
+        }
+        match message {
+            Message::LinkState(state) => self.link_state(link, state),
+            Message::Digest { last, entries } => self.digest(link, *last, entries),
+            Message::Join(join) => {
+                if !self.joins.take(link, join) {
+                    self.refused.full += 1;
+                }
+                self.note(Change::Origin(join.origin));
+            }
+            Message::Register(register) if register.route.to == self.id => self.register(register),
+            Message::Sources(sources) if sources.route.to == self.id => self.sources(sources),
+            Message::Register(register) => {
+                let mut register = register.clone();
+                register.route.hop_limit = register.route.hop_limit.saturating_sub(1);
+                let (to, hops) = (register.route.to, register.route.hop_limit);
+                self.pass_on(link, (to, hops), Message::Register(register));
+            }
+            Message::Sources(sources) => {
+                let mut sources = sources.clone();
+                sources.route.hop_limit = sources.route.hop_limit.saturating_sub(1);
+                let (to, hops) = (sources.route.to, sources.route.hop_limit);
+                self.pass_on(link, (to, hops), Message::Sources(sources));
+            }
+            _ => {}
+        }
+    }
+
+    fn link_state(&mut self, link: LinkId, state: &LinkState) {
+        let origin = state.version.origin;
+        let life = self
+            .map
+            .state(origin)
+            .map(|known| known.version.incarnation);
+        match self.map.take(self.now, state) {
+            Taken::News => {
+                self.links.tell_all(Some(link), &Item::State(origin));
+                if life != Some(state.version.incarnation) {
+                    self.note(Change::Origin(origin));
+                }
+            }
+            Taken::Same => {}
+            Taken::Stale => {
+                self.refused.stale += 1;
+                // A neighbour that is behind is told what is newer.
+                self.links.tell(link, Item::State(origin));
+            }
+            Taken::Full => self.refused.full += 1,
+            Taken::Overtaken => self.refused.invalid += 1,
+            Taken::Identity => self.refused.identity += 1,
+        }
+    }
+
+    fn digest(&mut self, id: LinkId, last: bool, entries: &[Version]) {
+        let Some(link) = self.links.get_mut(id) else {
+            return;
+        };
+        link.digest
+            .extend(entries.iter().map(|entry| (entry.origin, *entry)));
+        if link.digest.len() > ORIGINS_MAX + 1 {
+            link.digest.clear();
+            self.refused.full += 1;
+        } else if last {
+            let theirs = core::mem::take(&mut link.digest);
+            for origin in self.map.newer_than(&theirs) {
+                self.links.tell(id, Item::State(origin));
+            }
+        }
+    }
+
+    fn register(&mut self, register: &Register) {
+        match self.directory.registered(self.now, register) {
+            Registered::Answers(answers) => self.dispatch(answers),
+            Registered::Full => self.refused.full += 1,
+        }
+    }
+
+    fn sources(&mut self, sources: &Sources) {
+        let (map, reachable) = (&self.map, &self.reachable);
+        let cut_off = |id: &BrokerId| map.state(*id).is_some() && !reachable.contains(id);
+        for origin in self.directory.answered(self.now, sources, cut_off) {
+            self.joins.touch(Key {
+                origin,
+                scope: sources.scope.clone(),
+                avoid: None,
+            });
+        }
+    }
+
+    fn pass_on(&mut self, from: LinkId, (to, hop_limit): (BrokerId, u8), message: Message) {
+        let next = self.map.next_hop(to, None, &self.links);
+        match next.filter(|next| *next != from && hop_limit > 0) {
+            Some(next) => self.send(next, message),
+            None => self.refused.lost += 1,
+        }
+    }
+
+    /// Sends registrations and answers of our own on their way.
+    fn dispatch(&mut self, messages: Vec<Message>) {
+        for message in messages {
+            let to = match &message {
+                Message::Register(register) => register.route.to,
+                Message::Sources(sources) => sources.route.to,
+                _ => continue,
+            };
+            match message {
+                Message::Register(register) if to == self.id => self.register(&register),
+                Message::Sources(sources) if to == self.id => self.sources(&sources),
+                message => match self.map.next_hop(to, None, &self.links) {
+                    Some(link) => self.send(link, message),
+                    None => self.refused.lost += 1,
+                },
+            }
+        }
+    }
+
+    fn send(&mut self, link: LinkId, message: Message) {
+        if !self.links.send(link, message) {
+            self.refused.lost += 1;
+        }
+    }
+
+    /// What our clients want in a scope has changed.
+    pub(super) fn wants_changed(&mut self, scope: &Scope) {
+        let sources = if scope.is_wide() {
+            self.reachable.clone()
+        } else {
+            self.enroll(scope);
+            self.directory.sources(scope)
+        };
+        for origin in sources {
+            self.joins.touch(Key {
+                origin,
+                scope: scope.clone(),
+                avoid: None,
+            });
+        }
+    }
+
+    /// Our part in a session has changed.
+    pub(super) fn enroll(&mut self, scope: &Scope) {
+        let part = Part {
+            source: self.own.publishes(scope),
+            sink: self.own.wants(scope),
+        };
+        let before = self.directory.sources(scope);
+        let suitors = self.map.suitors(&self.reachable);
+        let told = self.directory.enroll(self.now, scope, part, &suitors);
+        self.dispatch(told);
+        for origin in before.difference(&self.directory.sources(scope)) {
+            self.joins.touch(Key {
+                origin: *origin,
+                scope: scope.clone(),
+                avoid: None,
+            });
+        }
+    }
+
+    /// Does what time and the changes so far ask for.
+    pub(super) fn tick(&mut self) {
+        let now = self.now;
+        if self.map.advance(now) {
+            self.links.tell_all(None, &Item::State(self.id));
+        }
+        if self.map.expire(now) {
+            self.joins.touch_all();
+        }
+        if self.map.settle() {
+            self.graph_changed();
+        }
+        let repeated = self.directory.repeat(now);
+        self.dispatch(repeated);
+        let expired = self.directory.expire(now);
+        self.dispatch(expired);
+        self.joins.expire(now);
+        self.settle_joins();
+        self.links.refill(now);
+        self.note_deadline();
+    }
+
+    fn graph_changed(&mut self) {
+        let before = core::mem::replace(&mut self.reachable, self.map.reachable());
+        let moved: Vec<BrokerId> = before
+            .symmetric_difference(&self.reachable)
+            .copied()
+            .collect();
+        for origin in moved {
+            self.note(Change::Origin(origin));
+            if self.own.wants(&Scope::WIDE) {
+                self.joins.touch(Key {
+                    origin,
+                    scope: Scope::WIDE,
+                    avoid: None,
+                });
+            }
+        }
+        self.joins.touch_all();
+        let suitors = self.map.suitors(&self.reachable);
+        let told = self.directory.move_homes(self.now, &suitors);
+        self.dispatch(told);
+    }
+
+    fn settle_joins(&mut self) {
+        while let Some(key) = self.joins.next_dirty() {
+            let own = self.own_wish(&key);
+            let around = (&mut self.map, &self.links);
+            for link in self.joins.settle(&key, own, around, self.now) {
+                self.links.tell(link, Item::Tree(key.clone()));
+            }
+        }
+    }
+
+    /// What our clients want of a tree.
+    fn own_wish(&self, key: &Key) -> BTreeSet<Filter> {
+        let ours = key.avoid.is_none()
+            && key.origin != self.id
+            && (key.scope.is_wide() || self.directory.is_source(&key.scope, key.origin));
+        let filters = ours.then(|| self.own.filters(&key.scope).cloned());
+        filters.into_iter().flatten().collect()
+    }
+
+    /// The next message for a link; `None` if there was nothing to tell after all.
+    pub(super) fn next_message(&mut self, id: LinkId) -> Option<Message> {
+        let link = self.links.get_mut(id)?;
+        if let Some(message) = link.next_waiting() {
+            return Some(message);
+        }
+        match link.next_item()? {
+            Item::State(origin) => {
+                link.spend();
+                self.map.state(origin).cloned().map(Message::LinkState)
+            }
+            Item::Tree(key) => {
+                let mut parts = self.joins.tidings(id, &key).into_iter();
+                let first = parts.next()?;
+                let link = self.links.get_mut(id)?;
+                link.spend();
+                link.follow(parts);
+                Some(first)
+            }
+        }
+    }
+}

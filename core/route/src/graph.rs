@@ -1,0 +1,150 @@
+//! Brokers, links and the shortest ways between them.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+
+use sangam_model::BrokerId;
+
+/// The cost of a way that does not exist.
+pub const UNREACHABLE: u32 = u32::MAX;
+
+/// One end's view of a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Edge {
+    /// The broker at the other end.
+    pub to: BrokerId,
+    /// What crossing it costs, at least 1.
+    pub weight: u16,
+}
+
+/// The network at one moment. A link counts only if both ends tell of it, at the larger of the
+/// two weights.
+#[derive(Clone, Debug, Default)]
+pub struct Graph {
+    ids: Vec<BrokerId>,
+    /// Neighbours of each broker, by place in `ids`, with the cost to cross over.
+    links: Vec<Vec<(u32, u32)>>,
+}
+
+/// What ways from one broker to all others cost.
+#[derive(Clone, Debug)]
+pub struct Ways {
+    costs: Vec<u32>,
+}
+
+impl Graph {
+    /// The graph of these brokers and the links each of them tells of.
+    pub fn new<'a>(brokers: impl IntoIterator<Item = (BrokerId, &'a [Edge])>) -> Self {
+        let told: BTreeMap<BrokerId, &[Edge]> = brokers.into_iter().collect();
+        let ids: Vec<BrokerId> = told.keys().copied().collect();
+        let links = told.iter().map(|(id, edges)| {
+            let mutual = edges.iter().filter_map(|edge| {
+                let back = told.get(&edge.to)?.iter().find(|back| back.to == *id)?;
+                let at = ids.binary_search(&edge.to).ok()?;
+                Some((at as u32, u32::from(edge.weight.max(back.weight).max(1))))
+            });
+            mutual.collect()
+        });
+        let links = links.collect();
+        Self { ids, links }
+    }
+
+    /// The brokers, by rising id.
+    #[must_use]
+    pub fn brokers(&self) -> &[BrokerId] {
+        &self.ids
+    }
+
+    /// Neighbours of a broker by links that both ends tell of, and what they cost.
+    pub fn neighbours(&self, id: BrokerId) -> impl Iterator<Item = (BrokerId, u32)> + '_ {
+        let links = self.place(id).map_or(&[][..], |at| &self.links[at]);
+        links
+            .iter()
+            .map(|(to, cost)| (self.ids[*to as usize], *cost))
+    }
+
+    /// The costs of the shortest ways from `from`, none of which crosses `avoid`.
+    #[must_use]
+    pub fn ways(&self, from: BrokerId, avoid: Option<BrokerId>) -> Ways {
+        let mut costs = vec![UNREACHABLE; self.ids.len()];
+        let closed = avoid.and_then(|id| self.place(id));
+        let mut heap = BinaryHeap::new();
+        if let Some(start) = self.place(from).filter(|at| Some(*at) != closed) {
+            costs[start] = 0;
+            heap.push(Reverse((0, start as u32)));
+        }
+        while let Some(Reverse((cost, at))) = heap.pop() {
+            if cost > costs[at as usize] {
+                continue;
+            }
+            for (to, weight) in &self.links[at as usize] {
+                // Weights have 16 bits and ways fewer than 2^16 links.
+                let sum = cost + weight;
+                if sum < costs[*to as usize] && Some(*to as usize) != closed {
+                    costs[*to as usize] = sum;
+                    heap.push(Reverse((sum, *to)));
+                }
+            }
+        }
+        Ways { costs }
+    }
+
+    /// What a way costs; [`UNREACHABLE`] if there is none.
+    #[must_use]
+    pub fn cost(&self, ways: &Ways, to: BrokerId) -> u32 {
+        self.place(to).map_or(UNREACHABLE, |at| ways.costs[at])
+    }
+
+    fn place(&self, id: BrokerId) -> Option<usize> {
+        self.ids.binary_search(&id).ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn graph(links: &[(u32, u32, u16)]) -> Graph {
+        let mut edges: BTreeMap<BrokerId, Vec<Edge>> = BTreeMap::new();
+        for &(a, b, weight) in links {
+            let (a, b) = (BrokerId(a), BrokerId(b));
+            edges.entry(a).or_default().push(Edge { to: b, weight });
+            edges.entry(b).or_default().push(Edge { to: a, weight });
+        }
+        Graph::new(edges.iter().map(|(id, edges)| (*id, edges.as_slice())))
+    }
+
+    fn cost(graph: &Graph, from: u32, to: u32, avoid: Option<u32>) -> u32 {
+        let ways = graph.ways(BrokerId(from), avoid.map(BrokerId));
+        graph.cost(&ways, BrokerId(to))
+    }
+
+    #[test]
+    fn the_cheaper_of_two_ways_counts() {
+        let graph = graph(&[(1, 2, 10), (2, 3, 10), (1, 3, 25)]);
+        assert_eq!(cost(&graph, 1, 3, None), 20);
+        assert_eq!(cost(&graph, 1, 3, Some(2)), 25);
+        assert_eq!(cost(&graph, 1, 2, Some(2)), UNREACHABLE);
+        assert_eq!(cost(&graph, 1, 9, None), UNREACHABLE);
+    }
+
+    #[test]
+    fn a_link_that_one_end_does_not_know_is_none() {
+        let (a, b) = (BrokerId(1), BrokerId(2));
+        let edges = [Edge { to: b, weight: 1 }];
+        let graph = Graph::new([(a, &edges[..]), (b, &[])]);
+        assert_eq!(cost(&graph, 1, 2, None), UNREACHABLE);
+    }
+
+    #[test]
+    fn a_link_costs_what_its_worse_end_says_and_never_nothing() {
+        let (a, b) = (BrokerId(1), BrokerId(2));
+        let there = [Edge { to: b, weight: 0 }];
+        for (weight, want) in [(0, 1), (7, 7)] {
+            let back = [Edge { to: a, weight }];
+            let graph = Graph::new([(a, &there[..]), (b, &back[..])]);
+            assert_eq!(cost(&graph, 1, 2, None), want);
+            assert_eq!(cost(&graph, 2, 1, None), want);
+        }
+    }
+}

@@ -1,0 +1,14 @@
+//! Streams of units: over TCP or TLS, behind a length or as WebSocket messages.
+
+mod bytes;
+mod error;
+mod framed;
+mod framing;
+mod http;
+mod opening;
+mod websocket;
+
+pub use bytes::ByteStream;
+pub use error::FramedError;
+pub use framed::{Framed, OutLimits, Progress};
+pub use opening::{Accept, Dial, Proxy, Tunnel, WebSocket};

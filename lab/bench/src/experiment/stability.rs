@@ -1,0 +1,98 @@
+//! `stability`: a long ping over a loaded link (Fox et al., message-level measurement).
+
+use std::time::Duration;
+
+use sangam_emulator::{Emulator, Quality};
+
+use super::Reports;
+use crate::args::{Options, Receivers};
+use crate::error::Error;
+use crate::load::{Load, Media};
+use crate::paper;
+use crate::process::Queuing;
+use crate::progress::Progress;
+use crate::report::{Bound, Report, Row};
+use crate::scenario::{self, Meeting, Plan, Stand, Station, World};
+
+/// Streams over the link, each of 80 packets of 1 KB a second, each with one measured receiver.
+const STREAMS: usize = 40;
+/// So that 3,200 probes a second are more than the paper's 129,600.
+const SECONDS: u64 = 60;
+/// The paper's: one a second for a day and a half.
+const PROBES: f64 = 129_600.0;
+const LOST_MAX: f64 = 1.0;
+/// Half the paper's round trip, one way.
+const DELAY: Duration = Duration::from_millis(45);
+const SEED: u64 = 36;
+
+/// Publishes at one site and counts at the other.
+pub(super) fn run(options: &Options) -> Result<Reports, Error> {
+    let network = Emulator::new(&["us", "eu"], SEED).map_err(Error::Network)?;
+    let delayed = network.control().set_both(0, 1, &Quality::delayed(DELAY));
+    delayed.map_err(Error::Network)?;
+    let seconds = options.seconds.unwrap_or(SECONDS);
+    let progress = Progress::new(1);
+    progress.at(&format!("{STREAMS} streams for {seconds} s"));
+    let mut report = Report::new("stability", "Every packet of a loaded link is a probe");
+    let outcome = scenario::run_in(&world(&network), &plan(Duration::from_secs(seconds)))?;
+    let all = outcome.among(|_| true);
+    let (expected, received) = all
+        .as_ref()
+        .map_or((0, 0), |all| (all.expected, all.reception.received));
+    let lost = expected.saturating_sub(received);
+    let mbps = STREAMS as f64 * Load::of(Media::Cloud).bits_per_s() / 1e6;
+    let mut row = Row::default()
+        .with("probes", expected)
+        .with("lost", lost)
+        .with("seconds", seconds)
+        .with("out_mbps", mbps);
+    if let Some(all) = all {
+        super::columns::quality(&mut row, &all);
+    }
+    super::columns::cost(&mut row, &outcome);
+    report.ours.push(row);
+    report.paper = paper::rows(paper::STABILITY);
+    report.notes.push(
+        "The paper pinged once a second for a day and a half over an idle path. Here each packet \
+         of the load counts, publisher to broker, over the link of 90 ms of round trip, broker \
+         to subscriber. --seconds sets how long."
+            .to_owned(),
+    );
+    let checks = [
+        ("probes", expected as f64, Bound::AtLeast(PROBES)),
+        ("lost", lost as f64, Bound::AtMost(LOST_MAX)),
+    ];
+    for (name, value, bound) in checks {
+        report.verdict.check(name, value, bound);
+    }
+    Ok(vec![("stability".to_owned(), report)])
+}
+
+fn world(network: &Emulator) -> World {
+    let sites = network.sites();
+    let stand = |number: usize| Stand {
+        site: sites.get(number).cloned(),
+        dials: number.checked_sub(1),
+    };
+    let station = |broker: usize| Station {
+        site: sites.get(broker).cloned(),
+        broker,
+    };
+    World {
+        brokers: [0, 1].map(stand).into(),
+        places: [0, 1].map(station).into(),
+        paths: Some(network.control().clone()),
+    }
+}
+
+fn plan(span: Duration) -> Plan {
+    Plan {
+        media: Media::Cloud,
+        brokers: 2,
+        shards: 1,
+        queuing: Queuing::Double,
+        meetings: vec![Meeting::measured_once(0, vec![0, 1]); STREAMS],
+        receivers: Receivers::Read,
+        span,
+    }
+}

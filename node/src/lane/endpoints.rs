@@ -1,0 +1,141 @@
+//! The lane's QUIC endpoints: where neighbours dial, and whence they are dialled.
+
+use std::collections::HashMap;
+use std::io;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::time::Duration;
+
+use sangam_broker::LinkId;
+use sangam_io::poll::{Interest, Poller};
+use sangam_io::quic::{Config, Endpoint, Key, broker_of};
+use sangam_io::tls::{self, ALPN_UNITS, Clients, Trust};
+use sangam_io::udp::{UdpOptions, UdpSocket};
+use sangam_model::limits::LINKS_PER_BROKER;
+use sangam_model::{BrokerId, Time};
+
+use crate::broker::StartError;
+use crate::config::BrokerConfig;
+
+/// A neighbour that does not finish a handshake in time; sessions notice silence much earlier.
+const IDLE: Duration = Duration::from_secs(5);
+/// Connections at once: some are being closed while their successors are made.
+const CONNECTIONS: usize = 4 * LINKS_PER_BROKER;
+
+/// A connection of one of the lane's endpoints.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Place {
+    pub(super) endpoint: usize,
+    pub(super) key: Key,
+}
+
+/// The lane's endpoints, at most one for each address family.
+#[derive(Debug, Default)]
+pub(crate) struct QuicEnds {
+    pub(super) endpoints: Vec<Endpoint>,
+    pub(super) links: HashMap<Place, LinkId>,
+}
+
+impl QuicEnds {
+    /// Opens what the configuration needs; nothing without links by QUIC.
+    ///
+    /// # Errors
+    /// An address or a certificate cannot be used.
+    pub(crate) fn open(config: &BrokerConfig) -> Result<Self, StartError> {
+        let mut endpoints = Vec::new();
+        let addresses = addresses(config);
+        if addresses.is_empty() {
+            return Ok(Self::default());
+        }
+        let (Some(own), Some(roots)) = (&config.identity, &config.quic_links.authority) else {
+            let rule = "links by QUIC need a certificate and the authority of the neighbours'";
+            return Err(StartError::Config(rule));
+        };
+        let server = tls::server(own, Clients::Required(roots.clone()), &[ALPN_UNITS]);
+        let server = server.map_err(StartError::Tls)?;
+        let client = tls::client(Trust::Roots(roots.clone()), Some(own), &[ALPN_UNITS]);
+        let client = client.map_err(StartError::Tls)?;
+        for address in addresses {
+            let options = UdpOptions {
+                recv_buffer: config.socket_buffer,
+                send_buffer: config.socket_buffer,
+                gro: true,
+                path_mtu_discovery: true,
+                ..UdpOptions::default()
+            };
+            let socket = UdpSocket::bind(address, &options);
+            let socket = socket.map_err(|source| StartError::Bind {
+                transport: "quic",
+                address,
+                source,
+            })?;
+            let settings = Config {
+                server: Some(server.clone()),
+                client: Some(client.clone()),
+                datagram_max: config.datagram_max,
+                idle: IDLE,
+                connections_max: CONNECTIONS,
+                strangers_per_s: config.hellos_per_s,
+                member: 0,
+            };
+            endpoints.push(Endpoint::new(socket, &settings).map_err(StartError::Quic)?);
+        }
+        Ok(Self {
+            endpoints,
+            links: HashMap::new(),
+        })
+    }
+
+    /// Where neighbours may dial.
+    pub(crate) fn addresses(&self) -> Vec<SocketAddr> {
+        self.endpoints.iter().map(Endpoint::local_addr).collect()
+    }
+
+    pub(super) fn register(&self, poller: &Poller, first: u64) -> io::Result<()> {
+        for (token, endpoint) in (first..).zip(&self.endpoints) {
+            poller.add(endpoint.fd(), token, Interest::Read)?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn deadline(&self) -> Option<Time> {
+        self.endpoints.iter().filter_map(Endpoint::deadline).min()
+    }
+
+    pub(super) fn peer(&self, at: Place) -> Option<SocketAddr> {
+        self.endpoints.get(at.endpoint)?.peer(at.key)
+    }
+
+    /// The broker whose key the peer has proved to hold.
+    pub(super) fn identity(&self, at: Place) -> Option<BrokerId> {
+        let certificate = self.endpoints.get(at.endpoint)?.certificate(at.key)?;
+        broker_of(&certificate)
+    }
+
+    pub(super) fn send_frame(&mut self, at: Place, frame: &[u8]) -> bool {
+        let endpoint = self.endpoints.get_mut(at.endpoint);
+        endpoint.is_some_and(|endpoint| endpoint.send_frame(at.key, frame).is_ok())
+    }
+
+    pub(super) fn close(&mut self, at: Place, now: Time, reason: &str) {
+        self.links.remove(&at);
+        if let Some(endpoint) = self.endpoints.get_mut(at.endpoint) {
+            endpoint.close(at.key, now, reason);
+        }
+    }
+}
+
+/// Where to listen, and a port of the kernel's choice for each family that is only dialled.
+fn addresses(config: &BrokerConfig) -> Vec<SocketAddr> {
+    let links = &config.quic_links;
+    let mut addresses = links.listen.clone();
+    for neighbour in &links.dial {
+        let v6 = neighbour.address.is_ipv6();
+        if !addresses.iter().any(|address| address.is_ipv6() == v6) {
+            addresses.push(match v6 {
+                true => (Ipv6Addr::UNSPECIFIED, 0).into(),
+                false => (Ipv4Addr::UNSPECIFIED, 0).into(),
+            });
+        }
+    }
+    addresses
+}

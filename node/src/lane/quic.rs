@@ -1,0 +1,431 @@
+//! Neighbours by QUIC: the lane's endpoints, and the links over their connections.
+//!
+//! Certificates at both ends say who the neighbour is: its broker id is the hash of the key.
+//! Frames travel on a stream, but pings and pongs as datagrams, so that a link's life is judged
+//! by the path and not by what must be repeated on it.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use sangam_broker::{Admit, DropReason, LinkId, Shedder};
+use sangam_io::pool::Packet;
+use sangam_io::quic::{Endpoint, Event};
+use sangam_link::{DialInput, Input, Verdict};
+use sangam_model::{BrokerId, Class, Incarnation, StreamId};
+use sangam_wire::{Flags, Frame, Hello, Refusal, Refuse, Role, Welcome, is_event};
+
+use super::Lane;
+use super::endpoints::Place;
+use super::ingest::Source;
+use super::links::End;
+use super::neighbours::is_later_life;
+use crate::welcome::RETRY_AFTER;
+
+/// A link that QUIC cannot bring up for so long is brought up by datagrams meanwhile.
+const STAND_IN_AFTER: Duration = Duration::from_secs(3);
+/// Batches of one endpoint before others have their turn.
+const BATCHES_PER_ROUND: usize = 4;
+/// Above this a link takes no more video frames until key frames find room: 50 ms of 160 Mb/s.
+const VIDEO_BYTES: usize = 1 << 20;
+/// Frames that have begun may go on up to here.
+const FRAME_BYTES: usize = 3 << 19;
+
+/// How a link over QUIC reaches its neighbour.
+#[derive(Debug)]
+pub(super) struct Way {
+    connection: Option<Place>,
+    /// What the neighbour's certificate must be for, if it is ours to dial.
+    name: String,
+    shedders: HashMap<StreamId, Shedder>,
+}
+
+impl Way {
+    pub(super) fn new(name: String) -> Self {
+        Self {
+            connection: None,
+            name,
+            shedders: HashMap::new(),
+        }
+    }
+
+    fn over(connection: Place) -> Self {
+        Self {
+            connection: Some(connection),
+            ..Self::new(String::new())
+        }
+    }
+
+    /// Whether the link takes this packet, with so many bytes of video waiting.
+    fn admits(&mut self, packet: &Packet, waiting: usize) -> Admit {
+        let Ok(header) = packet.header() else {
+            return Admit::Drop(DropReason::Malformed);
+        };
+        if header.class != Class::Video {
+            return Admit::Deliver;
+        }
+        let bound = match header.flags.contains(Flags::FRAME_START) {
+            true => VIDEO_BYTES,
+            false => FRAME_BYTES,
+        };
+        let shedder = self.shedders.entry(header.stream).or_default();
+        shedder.admit(&header, Duration::ZERO, waiting > bound)
+    }
+}
+
+impl Lane {
+    /// Takes what the endpoints' sockets hold; whether there may be more.
+    pub(super) fn receive_quic(&mut self) -> bool {
+        let mut more = false;
+        for index in 0..self.quic.endpoints.len() {
+            let bit = 1 << (self.sockets.len() + index);
+            if self.ready & bit == 0 {
+                continue;
+            }
+            let mut full = true;
+            for _ in 0..BATCHES_PER_ROUND {
+                // No other socket shares the port.
+                full = match self.quic.endpoints[index].receive(self.now, |_, _, _| {}) {
+                    Ok(full) => full,
+                    Err(error) => {
+                        tracing::warn!(%error, "receiving from neighbours by QUIC failed");
+                        false
+                    }
+                };
+                self.take_quic(index);
+                self.flush();
+                if !full {
+                    self.ready &= !bit;
+                    break;
+                }
+            }
+            more |= full;
+        }
+        more
+    }
+
+    /// Runs the timers of connections, and the links that stand in for others.
+    pub(super) fn run_quic(&mut self) {
+        for index in 0..self.quic.endpoints.len() {
+            let endpoint = &mut self.quic.endpoints[index];
+            if endpoint.deadline().is_some_and(|at| at <= self.now) {
+                endpoint.timeout(self.now);
+                self.take_quic(index);
+            }
+        }
+        for id in self.links.ids() {
+            self.run_stand_in(id);
+        }
+    }
+
+    /// Sends what waits at the endpoints.
+    pub(super) fn flush_quic(&mut self) {
+        for endpoint in &mut self.quic.endpoints {
+            endpoint.flush(self.now);
+            let counted = endpoint.counters();
+            let lost = counted.sent.errors + counted.oversized;
+            self.counters.dropped_many(DropReason::SendError, lost);
+            let turned_away = counted.retried + counted.refused + counted.ignored;
+            self.counters
+                .dropped_many(DropReason::FloodHello, turned_away);
+            self.counters.relayed.messages.add(counted.sent.messages);
+        }
+    }
+
+    fn take_quic(&mut self, index: usize) {
+        while let Some((key, event)) = self.quic.endpoints[index].poll() {
+            let at = Place {
+                endpoint: index,
+                key,
+            };
+            let link = self.quic.links.get(&at).copied();
+            match (event, link) {
+                (Event::Connected, Some(id)) => self.tell_dialer(id, DialInput::Connected),
+                (Event::Unit(unit), _) => self.unit(&unit, at, link),
+                (Event::Lost { cause, .. }, Some(id)) => {
+                    self.quic.links.remove(&at);
+                    self.lost(id, &cause);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn unit(&mut self, unit: &[u8], at: Place, link: Option<LinkId>) {
+        match (unit.first().copied().and_then(is_event), link) {
+            (Some(true), Some(id)) => self.event(unit, Source::Link(id)),
+            (Some(false), _) => self.frame_by_quic(unit, at, link),
+            (Some(true), None) => self.counters.dropped(DropReason::UnknownPeer),
+            (None, _) => self.counters.dropped(DropReason::Version),
+        }
+    }
+
+    fn frame_by_quic(&mut self, bytes: &[u8], at: Place, link: Option<LinkId>) {
+        self.counters.frames.add(1);
+        let frame = match Frame::decode(bytes) {
+            Ok(Frame::Hello(hello)) => return self.hello_by_quic(&hello, at),
+            Ok(frame) => frame,
+            Err(error) => {
+                if let Some(refuse) = Refuse::version(bytes) {
+                    self.answer_at(&Frame::Refuse(refuse), at);
+                }
+                return self.malformed(error);
+            }
+        };
+        let Some(id) = link else {
+            return self.counters.dropped(DropReason::UnknownPeer);
+        };
+        let Some(link) = self.links.get_mut(id) else {
+            return;
+        };
+        match &mut link.end {
+            End::Dialing(dialer) => dialer.handle(self.now, DialInput::Frame(&frame)),
+            End::Accepted { session, .. } => session.handle(self.now, Input::Frame(&frame)),
+        }
+        self.drain_link(id);
+    }
+
+    fn hello_by_quic(&mut self, hello: &Hello, at: Place) {
+        let reason = match (self.acceptor.judge_stream(hello), hello.role) {
+            (Verdict::Retry(frame) | Verdict::Refuse(frame), _) => {
+                return self.answer_at(&frame, at);
+            }
+            (_, Role::Client) => Refusal::Invalid,
+            (_, Role::Broker(peer, incarnation)) => {
+                match self.admit_by_quic(hello, (peer, incarnation), at) {
+                    Ok(()) => return,
+                    Err(reason) => reason,
+                }
+            }
+        };
+        let refuse = Refuse {
+            nonce: hello.nonce,
+            reason,
+            retry_after_ms: RETRY_AFTER.as_millis() as u32,
+        };
+        self.answer_at(&Frame::Refuse(refuse), at);
+    }
+
+    fn admit_by_quic(
+        &mut self,
+        hello: &Hello,
+        peer: (BrokerId, Incarnation),
+        at: Place,
+    ) -> Result<(), Refusal> {
+        if peer.0 == self.id || self.quic.identity(at) != Some(peer.0) {
+            return Err(Refusal::Identity);
+        }
+        let address = self.quic.peer(at).ok_or(Refusal::Silent)?;
+        let known = self.links.by_quic(address);
+        if let Some(other) = self.links.with_peer(peer.0, known) {
+            self.make_way(other, peer)?;
+        }
+        let end = self.links.accepted_by_quic(hello, self.now);
+        let id = match known {
+            Some(id) => {
+                let link = self.links.get(id).ok_or(Refusal::Full)?;
+                // Both dial: the call of the lower id stands.
+                if matches!(&link.end, End::Dialing(_)) && self.id < peer.0 {
+                    return Err(Refusal::Invalid);
+                }
+                self.link_down(id, Refusal::Goodbye);
+                self.hang_up(id);
+                let link = self.links.get_mut(id).ok_or(Refusal::Full)?;
+                link.end = end;
+                if let Some(way) = &mut link.quic {
+                    way.connection = Some(at);
+                }
+                id
+            }
+            None => {
+                let way = Way::over(at);
+                let added = self.links.add_by_quic(address, end, way);
+                added.ok_or(Refusal::Full)?
+            }
+        };
+        self.quic.links.insert(at, id);
+        self.welcome_by_quic(id, hello, at);
+        self.link_up(id, peer, self.links.greeting.datagram_max);
+        self.drain_link(id);
+        Ok(())
+    }
+
+    /// A second link to a broker: it may replace one by datagrams, or one of an earlier life.
+    fn make_way(
+        &mut self,
+        other: LinkId,
+        (id, life): (BrokerId, Incarnation),
+    ) -> Result<(), Refusal> {
+        let link = self.links.get(other).ok_or(Refusal::Invalid)?;
+        if link.quic.is_some() {
+            if link.peer == Some((id, life)) {
+                return Err(Refusal::Invalid);
+            }
+            if link
+                .peer
+                .is_some_and(|(_, known)| !is_later_life(life, known))
+            {
+                return Err(Refusal::Identity);
+            }
+        }
+        self.drop_link(other, Refusal::Leaving);
+        Ok(())
+    }
+
+    fn welcome_by_quic(&mut self, id: LinkId, hello: &Hello, at: Place) {
+        let session = match self.links.get(id).map(|link| &link.end) {
+            Some(End::Accepted { session, .. }) => session.number(),
+            _ => return,
+        };
+        let welcome = Welcome {
+            session,
+            datagram_max: self.links.greeting.datagram_max,
+            keepalive_ms: 100,
+            media_port: 0,
+            ..self.links.greeting.welcome(hello)
+        };
+        self.answer_at(&Frame::Welcome(welcome), at);
+    }
+
+    fn answer_at(&mut self, frame: &Frame<'_>, at: Place) {
+        let mut bytes = Vec::new();
+        frame.encode(&mut bytes);
+        // Little waits on a stream whose hello is being answered.
+        self.quic.send_frame(at, &bytes);
+    }
+
+    /// Whether the neighbour behind a link has proved to be this broker.
+    pub(super) fn is_proved(&self, id: LinkId, broker: BrokerId) -> bool {
+        match self.links.get(id).and_then(|link| link.quic.as_ref()) {
+            // A trusted network answers for datagrams.
+            None => true,
+            Some(way) => {
+                let identity = way.connection.and_then(|at| self.quic.identity(at));
+                identity == Some(broker)
+            }
+        }
+    }
+
+    /// A dialer wants a connection.
+    pub(super) fn connect(&mut self, id: LinkId) {
+        self.hang_up(id);
+        let Some(link) = self.links.get_mut(id) else {
+            return;
+        };
+        let Some(way) = &mut link.quic else { return };
+        let family =
+            |endpoint: &Endpoint| endpoint.local_addr().is_ipv6() == link.address.is_ipv6();
+        let tried = match self.quic.endpoints.iter().position(family) {
+            None => Err("no QUIC address of its family".to_owned()),
+            Some(endpoint) => self.quic.endpoints[endpoint]
+                .connect(self.now, link.address, &way.name)
+                .map(|key| Place { endpoint, key }),
+        };
+        match tried {
+            Ok(at) => {
+                way.connection = Some(at);
+                self.quic.links.insert(at, id);
+            }
+            Err(cause) => self.lost(id, &cause),
+        }
+    }
+
+    /// Forgets the connection of a link.
+    pub(super) fn hang_up(&mut self, id: LinkId) {
+        let way = self.links.get_mut(id).and_then(|link| link.quic.as_mut());
+        let Some(way) = way else { return };
+        way.shedders.clear();
+        if let Some(at) = way.connection.take() {
+            self.quic.close(at, self.now, "the link is down");
+        }
+    }
+
+    fn lost(&mut self, id: LinkId, cause: &str) {
+        let Some(link) = self.links.get_mut(id) else {
+            return;
+        };
+        tracing::warn!(address = %link.address, cause, "no QUIC connection to a neighbour");
+        if let Some(way) = &mut link.quic {
+            way.connection = None;
+        }
+        match &mut link.end {
+            End::Dialing(dialer) => dialer.handle(self.now, DialInput::TransportLost),
+            End::Accepted { session, .. } => session.handle(self.now, Input::TransportLost),
+        }
+        self.drain_link(id);
+    }
+
+    fn tell_dialer(&mut self, id: LinkId, input: DialInput<'_>) {
+        if let Some(link) = self.links.get_mut(id)
+            && let End::Dialing(dialer) = &mut link.end
+        {
+            dialer.handle(self.now, input);
+            self.drain_link(id);
+        }
+    }
+
+    /// Sends a link frame over the link's connection.
+    pub(super) fn send_frame(&mut self, id: LinkId, frame: &[u8]) {
+        let way = self.links.get(id).and_then(|link| link.quic.as_ref());
+        let sent = way
+            .and_then(|way| way.connection)
+            .is_some_and(|at| self.quic.send_frame(at, frame));
+        if !sent {
+            self.counters.dropped(DropReason::ControlOverflow);
+        }
+    }
+
+    /// Hands events over to the link's connection, or sheds them.
+    pub(super) fn send_by_quic(&mut self, id: LinkId, queue: &mut Vec<Packet>) {
+        let link = self.links.get_mut(id).filter(|link| link.up);
+        let way = link.and_then(|link| link.quic.as_mut());
+        let Some((way, at)) = way.and_then(|way| way.connection.map(|at| (way, at))) else {
+            let lost = queue.len() as u64;
+            self.counters.dropped_many(DropReason::LinkDown, lost);
+            return queue.clear();
+        };
+        let endpoint = &mut self.quic.endpoints[at.endpoint];
+        let (mut packets, mut bytes) = (0, 0);
+        for packet in queue.drain(..) {
+            let len = packet.len() as u64;
+            match way.admits(&packet, endpoint.waiting(at.key).video) {
+                Admit::Drop(reason) => self.counters.dropped(reason),
+                Admit::Deliver if endpoint.send_event(at.key, packet).is_err() => {
+                    self.counters.dropped(DropReason::SendBufferFull);
+                }
+                Admit::Deliver => {
+                    packets += 1;
+                    bytes += len;
+                }
+            }
+        }
+        self.counters.relayed.packets.add(packets);
+        self.counters.relayed.bytes.add(bytes);
+        self.links.sent(id, packets, bytes);
+    }
+
+    /// Dials a stand-in when its link has been down for a while.
+    fn run_stand_in(&mut self, id: LinkId) {
+        let Some(first) = self.links.get(id).and_then(|link| link.stands_in_for) else {
+            return;
+        };
+        let missed = self
+            .links
+            .get(first)
+            .is_some_and(|link| !link.up && self.now - link.down_since >= STAND_IN_AFTER);
+        if missed {
+            // Nothing if it is dialling already.
+            self.redial(id);
+        }
+    }
+
+    /// A link is up: what stood in for it ends.
+    pub(super) fn end_stand_in(&mut self, id: LinkId) {
+        let stands_in = |other: &LinkId| {
+            let link = self.links.get(*other);
+            link.is_some_and(|link| link.stands_in_for == Some(id))
+        };
+        if let Some(other) = self.links.ids().find(stands_in) {
+            self.drop_link(other, Refusal::Leaving);
+        }
+    }
+}

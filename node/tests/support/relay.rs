@@ -1,0 +1,89 @@
+//! Something in the middle of a TCP connection: there or not, and it may stop to carry.
+
+use std::io::{Read as _, Write as _};
+use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+/// Carries every connection to its port on to another address until it is dropped.
+pub(crate) struct Relay {
+    pub(crate) address: SocketAddr,
+    state: Arc<State>,
+}
+
+#[derive(Default)]
+struct State {
+    paused: AtomicBool,
+    over: AtomicBool,
+}
+
+impl Relay {
+    pub(crate) fn to(target: SocketAddr) -> Self {
+        Self::at(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), target)
+    }
+
+    pub(crate) fn at(address: SocketAddr, target: SocketAddr) -> Self {
+        let listener = TcpListener::bind(address).expect("a port");
+        let relay = Self {
+            address: listener.local_addr().expect("an address"),
+            state: Arc::default(),
+        };
+        let state = relay.state.clone();
+        thread::spawn(move || {
+            while let Ok((near, _)) = listener.accept() {
+                if state.over.load(Ordering::Relaxed) {
+                    return;
+                }
+                let Ok(far) = TcpStream::connect(target) else {
+                    continue;
+                };
+                for socket in [&near, &far] {
+                    socket.set_nodelay(true).expect("an open socket");
+                }
+                let clone = |socket: &TcpStream| socket.try_clone().expect("a descriptor");
+                pump(clone(&near), clone(&far), state.clone());
+                pump(far, near, state.clone());
+            }
+        });
+        relay
+    }
+
+    /// Carries nothing, until told otherwise.
+    pub(crate) fn pause(&self, paused: bool) {
+        self.state.paused.store(paused, Ordering::Relaxed);
+    }
+}
+
+impl Drop for Relay {
+    fn drop(&mut self) {
+        self.state.over.store(true, Ordering::Relaxed);
+        // Wakes the thread that waits for the next connection.
+        let _ = TcpStream::connect(self.address);
+    }
+}
+
+fn pump(mut from: TcpStream, mut to: TcpStream, state: Arc<State>) {
+    let look = Duration::from_millis(2);
+    thread::spawn(move || {
+        from.set_read_timeout(Some(Duration::from_millis(100)))
+            .expect("an open socket");
+        let mut bytes = [0; 16_384];
+        while !state.over.load(Ordering::Relaxed) {
+            if state.paused.load(Ordering::Relaxed) {
+                thread::park_timeout(look);
+                continue;
+            }
+            match from.read(&mut bytes) {
+                Ok(0) => break,
+                Ok(count) if to.write_all(&bytes[..count]).is_err() => break,
+                Ok(_) => {}
+                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
+                Err(_) => break,
+            }
+        }
+        let _ = from.shutdown(Shutdown::Both);
+        let _ = to.shutdown(Shutdown::Both);
+    });
+}
