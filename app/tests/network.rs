@@ -322,7 +322,7 @@ fn media(from: &Broker, to: &Broker, clip: &std::path::Path) -> (Running, Runnin
         "--topic",
         "show/#",
         "--seconds",
-        "9",
+        "120",
     ];
     let mut player = Running::start(sangam(&args));
     while !received(&player.json_line()) {}
@@ -347,7 +347,7 @@ fn media_does_not_notice_the_death_of_the_aggregation_node() {
     let route = loop {
         let route = json(&oslo, &["route", "show/one/audio"]);
         if route["wanted_by"] == serde_json::json!(["paris"])
-            && route["streams"][0]["ways"][0]["cost"] == 1
+            && route["streams"][0]["ways"][0]["cost"].is_u64()
         {
             break route;
         }
