@@ -13,6 +13,7 @@ use sangam_wire::Message;
 use sangam_io::pool::Packet;
 
 use crate::broker::{Brief, StreamInfo};
+use crate::network::NetworkMap;
 use crate::shard::Subscriber;
 
 /// An event on its way to a shard.
@@ -94,6 +95,11 @@ pub(crate) enum ControlEvent {
     Streams(SyncSender<Vec<StreamInfo>>),
     /// With at most so many names.
     Brief(usize, SyncSender<Brief>),
+    Map(SyncSender<NetworkMap>),
+    /// The broker is so busy, in percent.
+    Load(u8),
+    /// The broker is about to leave.
+    Drain,
     Stop,
 }
 

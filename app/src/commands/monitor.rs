@@ -53,7 +53,7 @@ async fn serve(args: &MonitorArgs, json: bool) -> Result<(), Failure> {
     let thresholds = thresholds(args)?;
     let mut threads = Threads::start(&node, args)?;
     if !thresholds.is_empty() {
-        let (node, follow) = (Arc::clone(&node), follow());
+        let (node, follow) = (Arc::clone(&node), follow(None));
         let watch = move || node.watch(thresholds, follow);
         threads.threads.push(thread::spawn(watch));
     }

@@ -24,6 +24,9 @@ use crate::{assemble, http, output};
 
 /// How long HTTP requests may go on once the broker is to end.
 const GRACE: Duration = Duration::from_secs(2);
+/// How long a broker that leaves serves on while streams take other ways: what a join, the first
+/// events over it and the second for which the old way is kept need.
+const DRAIN: Duration = Duration::from_millis(1_500);
 
 /// Runs a broker.
 pub(super) fn run(args: &ServeArgs, json: bool) -> Result<(), Failure> {
@@ -50,7 +53,7 @@ async fn serve(
     let broker = Arc::new(broker);
     let started = Instant::now();
     let sampler = Sampler::new((&config.broker.name, &config.broker.region), started);
-    let watch = (Thresholds::new(config.rules()), follow());
+    let watch = (Thresholds::new(config.rules()), follow(Some(&broker)));
     let monitor = Monitor::start(&broker, sampler, watch);
     let monitor = monitor.map_err(io("cannot watch the broker"))?;
     let state = Arc::new(http::State {
@@ -83,6 +86,11 @@ async fn serve(
                 Wish::End => break,
             },
         }
+    }
+    if broker.links().iter().any(|link| link.up) {
+        tracing::info!("draining");
+        broker.drain();
+        tokio::time::sleep(DRAIN).await;
     }
     drop(broker);
     tracing::info!("stopping");

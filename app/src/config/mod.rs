@@ -165,7 +165,8 @@ impl Listen {
     }
 }
 
-/// `host`, `host:port`, `192.0.2.1:4600` or `[2001:db8::1]:4600`; without a port [`PORT`]; names are resolved when dialled.
+/// `host`, `host:port`, `192.0.2.1:4600` or `[2001:db8::1]:4600`; without a port [`PORT`];
+/// names are resolved when dialled.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub(crate) struct HostPort {

@@ -1,7 +1,10 @@
 //! What alerts lead to.
 
+use std::sync::{Arc, Weak};
+
 use sangam_control::monitor::threshold::{Action, Actions, Alert, Thresholds};
 use sangam_control::monitor::webhook::{Webhooks, webhooks};
+use sangam_node::Broker;
 
 /// Acts on alerts: logs each, and does what its rule says.
 pub(crate) struct Follow {
@@ -60,12 +63,37 @@ impl Follow {
     }
 }
 
-/// Follows alerts of this process, within a tokio runtime, which posts them.
-pub(crate) fn follow() -> Follow {
+/// Acts on this process' own broker.
+#[derive(Debug)]
+struct Own(Weak<Broker>);
+
+impl Actions for Own {
+    fn raise_weight(&mut self, link: &Alert) {
+        unsupported(link);
+    }
+
+    fn invalidate(&mut self, link: &Alert) {
+        unsupported(link);
+    }
+
+    fn drain(&mut self, alert: &Alert) {
+        if !alert.raised {
+            tracing::info!("the broker stays drained until it is started anew");
+        } else if let Some(broker) = self.0.upgrade() {
+            broker.drain();
+        }
+    }
+}
+
+/// Follows alerts about `broker`, or about those of others if it is `None`, within a tokio runtime, which posts them.
+pub(crate) fn follow(broker: Option<&Arc<Broker>>) -> Follow {
     let (webhooks, postman) = webhooks();
     tokio::spawn(postman.run());
     Follow {
-        actions: Box::new(NoActions),
+        actions: match broker {
+            Some(broker) => Box::new(Own(Arc::downgrade(broker))),
+            None => Box::new(NoActions),
+        },
         webhooks,
     }
 }
@@ -75,8 +103,7 @@ pub(crate) fn json(alert: &Alert) -> String {
     serde_json::to_string(alert).unwrap_or_default()
 }
 
-/// Acts on nothing: there is no map yet in which a link could cost more, or this process does not
-/// own the brokers it watches.
+/// Acts on nothing: this process does not own the brokers it watches.
 #[derive(Debug)]
 struct NoActions;
 

@@ -20,6 +20,9 @@ pub(crate) use sample::{Sampler, unix_ms};
 /// How often a broker reports.
 const EVERY: Duration = Duration::from_secs(1);
 
+/// A change of the load that is news, in percent: each floods the network.
+const LOAD_STEP: u8 = 10;
+
 /// The newest report; none before the first.
 pub(crate) type Latest = Arc<Mutex<Option<BrokerReport>>>;
 
@@ -53,6 +56,7 @@ impl Monitor {
             follow,
             latest: Arc::clone(&latest),
             stopped,
+            told_load: 0,
         };
         let run = move || {
             let reporter =
@@ -111,9 +115,21 @@ struct Watch {
     follow: Follow,
     latest: Latest,
     stopped: Receiver<()>,
+    /// In percent.
+    told_load: u8,
 }
 
 impl Watch {
+    /// Tells the network how busy this process is, if that differs from what was told.
+    fn tell_load(&mut self, broker: &Broker, report: &BrokerReport) {
+        let share = report.load.cpu_share.unwrap_or_default();
+        let percent = (share * 100.0).clamp(0.0, 100.0) as u8;
+        if percent.abs_diff(self.told_load) >= LOAD_STEP {
+            self.told_load = percent;
+            broker.set_load(percent);
+        }
+    }
+
     fn run(&mut self, mut reporter: Reporter) {
         let mut due = Instant::now();
         while reporter.is_heard() {
@@ -121,6 +137,7 @@ impl Watch {
                 return;
             };
             let report = self.sampler.sample(&broker);
+            self.tell_load(&broker, &report);
             // Not the last to let it go, as that would stop the broker from this thread.
             drop(broker);
             reporter.report(&report);

@@ -68,6 +68,7 @@ impl Sampler {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             region: Some(self.region.clone()).filter(|region| !region.is_empty()),
             at: at(),
+            draining: brief.draining,
             uptime_s: self.started.elapsed().as_secs(),
             clients: broker.peers(),
             streams: brief.streams as u64,

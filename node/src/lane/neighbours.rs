@@ -210,7 +210,8 @@ impl Lane {
                 Wish::Up(welcome) => {
                     let peer = (welcome.broker, welcome.incarnation);
                     if !self.is_proved(id, peer.0) {
-                        tracing::warn!(broker = %peer.0, "a neighbour's certificate is not its own");
+                        let broker = peer.0;
+                        tracing::warn!(%broker, "a neighbour's certificate is not its own");
                         self.drop_link(id, Refusal::Identity);
                         return;
                     }
