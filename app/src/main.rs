@@ -8,6 +8,7 @@
 
 mod assemble;
 mod auth;
+mod beside;
 mod ca;
 mod cli;
 mod commands;
@@ -18,6 +19,7 @@ mod http;
 mod identity;
 mod keep;
 mod logs;
+mod monitor;
 mod network;
 mod output;
 mod pem;
@@ -31,6 +33,8 @@ use clap::Parser;
 fn main() -> ExitCode {
     let cli = cli::Cli::parse();
     let json = cli.common.json;
+    // Older kernels have no call for it; what they leave to children is what we were left.
+    let _ = sangam_io::child::keep_descriptors();
     match commands::run(cli) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => failure.report(json),

@@ -11,6 +11,7 @@
 #![deny(unsafe_op_in_unsafe_fn)]
 
 pub mod alloc;
+pub mod child;
 pub mod clock;
 pub mod door;
 pub mod limit;

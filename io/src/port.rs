@@ -155,6 +155,11 @@ pub trait Port: Send {
     /// Tells a peer something: answers, announcements.
     fn tell(&mut self, peer: PeerKey, message: Message, cx: &mut Context<'_>);
 
+    /// Whether the peer belongs to the broker's own program and may publish on system topics.
+    fn is_system(&self, _peer: PeerKey) -> bool {
+        false
+    }
+
     /// How many more messages the peer's control queue takes now; a large number if unlimited.
     fn room(&self, peer: PeerKey) -> usize;
 

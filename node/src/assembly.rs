@@ -372,6 +372,7 @@ impl Site {
             lane: self.lane_waker.clone(),
             ports,
             verifier: self.asks.clone(),
+            trusted: self.config.accept_links.clone(),
             counters: counters.clone(),
         })?;
         let door = ShardDoor {

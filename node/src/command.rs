@@ -12,7 +12,7 @@ use sangam_wire::{Message, Refusal};
 
 use sangam_io::pool::Packet;
 
-use crate::broker::StreamInfo;
+use crate::broker::{Brief, StreamInfo};
 use crate::network::NetworkMap;
 use crate::shard::Subscriber;
 
@@ -99,6 +99,8 @@ pub(crate) enum ControlEvent {
         message: Message,
     },
     Streams(SyncSender<Vec<StreamInfo>>),
+    /// With at most so many names.
+    Brief(usize, SyncSender<Brief>),
     Map(SyncSender<NetworkMap>),
     /// The broker is so busy, in percent.
     Load(u8),

@@ -19,7 +19,7 @@ use sangam_model::limits::FILTERS_PER_BROKER;
 use sangam_model::{BrokerId, Filter, Incarnation};
 use sangam_wire::{Message, Refusal};
 
-use crate::broker::StreamInfo;
+use crate::broker::{Brief, StreamInfo};
 use crate::command::{ControlEvent, LaneCommand, ShardCommand, Wish};
 use crate::network::NetworkMap;
 use crate::organise::Organiser;
@@ -170,7 +170,11 @@ impl Control {
             }
             ControlEvent::Streams(answer) => {
                 // Whoever asked may have given up.
-                let _ = answer.send(self.infos());
+                let _ = answer.send(self.infos().collect());
+            }
+            ControlEvent::Brief(most, answer) => {
+                // As above.
+                let _ = answer.send(self.brief(most));
             }
             ControlEvent::Map(answer) => {
                 // As above.
@@ -357,15 +361,33 @@ impl Control {
         }
     }
 
-    fn infos(&self) -> Vec<StreamInfo> {
-        let infos = self.streams.iter().map(|(id, stream)| StreamInfo {
+    fn brief(&mut self, most: usize) -> Brief {
+        let epoch = self.routing.epoch();
+        let weights = self.routing.links().map(|link| (link.peer, link.weight));
+        // The map begins with this broker.
+        let own = self.routing.brokers().next();
+        let draining = own.is_some_and(|(own, _)| own.draining);
+        let reachable = self.routing.brokers().filter(|(_, reachable)| *reachable);
+        Brief {
+            streams: self.streams.len(),
+            origins: self.infos().filter(|one| one.local).take(most).collect(),
+            filters: self.routing.sizes().0,
+            interest: self.routing.own_filters().take(most).cloned().collect(),
+            brokers: reachable.count(),
+            weights: weights.collect(),
+            draining,
+            epoch,
+        }
+    }
+
+    fn infos(&self) -> impl Iterator<Item = StreamInfo> {
+        self.streams.iter().map(|(id, stream)| StreamInfo {
             id,
             topic: stream.topic.clone(),
             media: (*stream.media).clone(),
             links: stream.wanted.intersection(stream.told).len(),
             local: stream.owner.is_some(),
-        });
-        infos.collect()
+        })
     }
 
     fn stop(&self) {

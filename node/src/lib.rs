@@ -28,7 +28,7 @@ mod sockets;
 mod welcome;
 
 pub use authority::{AuthError, Authority};
-pub use broker::{Addresses, Broker, LinkInfo, Queue, StartError, StreamInfo};
+pub use broker::{Addresses, Brief, Broker, LinkInfo, Queue, StartError, StreamInfo};
 pub use config::Transport;
 pub use config::{BrokerConfig, LegReceive, LegSend, LegSpec, Network, Queuing, RtcpPort};
 pub use config::{QuicLinks, QuicNeighbour};

@@ -9,29 +9,29 @@ use sangam_model::{Filter, Topic};
 
 use crate::config::MediaSpec;
 
-const LOCAL: &str = "udp://127.0.0.1:4600";
+pub(super) const LOCAL: &str = "udp://127.0.0.1:4600";
 
 /// How a client reaches its broker.
 #[derive(Args, Debug, Default)]
 pub(crate) struct Peer {
     /// Use TCP where the address says nothing else
-    #[arg(long)]
+    #[arg(long, global = true)]
     pub(crate) tcp: bool,
     /// How long to try to reach the broker, in seconds, for each address
-    #[arg(long, value_name = "SECONDS", default_value_t = 5)]
+    #[arg(long, value_name = "SECONDS", default_value_t = 5, global = true)]
     pub(crate) connect_timeout: u64,
     /// Authority that issued the broker's certificate (PEM) [default: what the system trusts]
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", global = true)]
     pub(crate) ca: Option<PathBuf>,
     /// Name the broker's certificate must have [default: the host of the address]
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", global = true)]
     pub(crate) server_name: Option<String>,
     /// Take any certificate; only for a broker on this machine
-    #[arg(long, conflicts_with = "ca")]
+    #[arg(long, conflicts_with = "ca", global = true)]
     pub(crate) insecure: bool,
     /// Proxy for tcp, tls, ws and wss: http://[USER:PASSWORD@]HOST:PORT [default: HTTPS_PROXY
     /// without the hosts of NO_PROXY]
-    #[arg(long, value_name = "URL")]
+    #[arg(long, value_name = "URL", global = true)]
     pub(crate) proxy: Option<ProxyAddress>,
     /// Token for brokers that ask for one; others on this machine may see it here, so prefer
     /// the variable or a file

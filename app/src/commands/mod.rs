@@ -6,6 +6,8 @@ mod ca;
 mod config;
 mod demo;
 mod doctor;
+mod monitor;
+mod net;
 mod peer;
 mod play;
 mod publish;
@@ -32,6 +34,8 @@ pub(crate) fn run(cli: Cli) -> Result<(), Failure> {
         Command::Publish(args) => publish::run(&args, json),
         Command::Play(args) => play::run(&args, json),
         Command::Demo(args) => demo::run(&args, json),
+        Command::Net(args) => net::run(&args, json),
+        Command::Monitor(args) => monitor::run(&args, json),
         Command::Bench { args } => Err(bench::run(&args, json)),
         Command::Doctor(file) => doctor::run(&file, json),
         Command::Ca(command) => ca::run(&command, json),
@@ -46,6 +50,7 @@ pub(crate) fn run(cli: Cli) -> Result<(), Failure> {
 fn start_logs(cli: &Cli) -> Result<(), Failure> {
     let (level, dev) = match &cli.command {
         Command::Serve(args) => ("info", args.dev),
+        Command::Monitor(_) => ("info", false),
         _ => ("warn", false),
     };
     let level = cli.common.log.as_deref().unwrap_or(level);

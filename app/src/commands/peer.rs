@@ -19,6 +19,23 @@ pub(super) const ANSWER: Duration = Duration::from_secs(5);
 /// Connects by the first address that works, and waits until the link is up and the token, if
 /// there is one, is accepted.
 pub(super) fn connect(addresses: &[Address], peer: &Peer) -> Result<(Client, Pass), Failure> {
+    let pass = Pass::of(peer)?;
+    let options = ClientOptions {
+        token: pass.token.clone(),
+        ..ClientOptions::default()
+    };
+    let mut client = begin(addresses, peer, options)?;
+    let patience = Duration::from_secs(peer.connect_timeout) * addresses.len() as u32;
+    client.wait_up(patience).map_err(failure)?;
+    Ok((client, pass))
+}
+
+/// Begins to connect by the first address that works, and returns at once.
+pub(super) fn begin(
+    addresses: &[Address],
+    peer: &Peer,
+    options: ClientOptions,
+) -> Result<Client, Failure> {
     let mut addresses = addresses.to_vec();
     if peer.tcp {
         let plain = addresses
@@ -26,16 +43,11 @@ pub(super) fn connect(addresses: &[Address], peer: &Peer) -> Result<(Client, Pas
             .filter(|address| address.scheme == Scheme::Udp);
         plain.for_each(|address| address.scheme = Scheme::Tcp);
     }
-    let pass = Pass::of(peer)?;
     let options = ClientOptions {
-        token: pass.token.clone(),
         stream: streams(&addresses, peer)?,
-        ..ClientOptions::default()
+        ..options
     };
-    let patience = Duration::from_secs(peer.connect_timeout) * addresses.len() as u32;
-    let mut client = Client::connect(Target::Addresses(addresses), options).map_err(failure)?;
-    client.wait_up(patience).map_err(failure)?;
-    Ok((client, pass))
+    Client::connect(Target::Addresses(addresses), options).map_err(failure)
 }
 
 /// The token of a client, and the file from which newer ones come.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use sangam_control::monitor::threshold::Thresholds;
 use sangam_node::{Broker, StartError, Transport};
 use serde_json::json;
 use tokio::net::TcpListener;
@@ -17,6 +18,7 @@ use crate::cli::ServeArgs;
 use crate::config::{Config, ConfigError, Neighbour, Problem, check};
 use crate::exit::{Exit, Failure, io};
 use crate::identity::Identity;
+use crate::monitor::{Monitor, Sampler, follow};
 use crate::stop::{Signals, Wish};
 use crate::{assemble, http, output};
 
@@ -54,13 +56,20 @@ async fn serve(
 ) -> Result<(), Failure> {
     let listener = listen(config.listen.http).await?;
     let address = listener.local_addr().map_err(io("HTTP"))?;
+    let broker = Arc::new(broker);
+    let started = Instant::now();
+    let sampler = Sampler::new((&config.broker.name, &config.broker.region), started);
+    let watch = (Thresholds::new(config.rules()), follow(Some(&broker)));
+    let monitor = Monitor::start(&broker, sampler, watch);
+    let monitor = monitor.map_err(io("cannot watch the broker"))?;
     let state = Arc::new(http::State {
-        broker: Arc::new(broker),
+        broker,
         name: config.broker.name,
         access,
         address,
         neighbours: config.neighbours.len(),
-        started: Instant::now(),
+        started,
+        latest: monitor.latest(),
     });
     let closed = Arc::new(Notify::new());
     if args.until_stdin_closes {
@@ -74,13 +83,10 @@ async fn serve(
     let broker = Arc::clone(&state.broker);
     let served = http::serve(listener, state, async move { stopped.notified().await });
     let mut served = std::pin::pin!(served);
-    let mut load = LoadMeter::new();
-    let mut second = tokio::time::interval(Duration::from_secs(1));
     loop {
         tokio::select! {
             ended = &mut served => return ended.map_err(io("HTTP")),
             () = closed.notified() => break,
-            _ = second.tick() => load.tell(&broker),
             signal = signals.next() => match signal {
                 Wish::Reload => reload(args, &broker),
                 Wish::End => break,
@@ -101,48 +107,6 @@ async fn serve(
     }
 }
 
-/// How busy this process is, as the network is told.
-struct LoadMeter {
-    cores: f64,
-    measured: Instant,
-    used: Duration,
-    told: u8,
-}
-
-impl LoadMeter {
-    /// A change that is news, in percent: each floods the network.
-    const STEP: u8 = 10;
-
-    fn new() -> Self {
-        Self {
-            cores: std::thread::available_parallelism().map_or(1.0, |n| n.get() as f64),
-            measured: Instant::now(),
-            used: cpu_used(),
-            told: 0,
-        }
-    }
-
-    /// Tells the broker if the load of the last second differs from what was told.
-    fn tell(&mut self, broker: &Broker) {
-        let (now, used) = (Instant::now(), cpu_used());
-        let passed = (now - self.measured).as_secs_f64() * self.cores;
-        let busy = used.saturating_sub(self.used).as_secs_f64() / passed.max(0.001);
-        (self.measured, self.used) = (now, used);
-        // A share of the machine, so never above 100 by much.
-        let percent = (busy * 100.0).clamp(0.0, 100.0) as u8;
-        if percent.abs_diff(self.told) >= Self::STEP {
-            self.told = percent;
-            broker.set_load(percent);
-        }
-    }
-}
-
-/// Processor time of all threads of this process.
-fn cpu_used() -> Duration {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
-    Duration::try_from(time).unwrap_or_default()
-}
-
 /// Reads the certificate again. What is wrong with it is told, and the old one stays.
 fn reload(args: &ServeArgs, broker: &Broker) {
     let shown = configuration(args)
@@ -160,7 +124,7 @@ fn reload(args: &ServeArgs, broker: &Broker) {
     }
 }
 
-async fn listen(address: SocketAddr) -> Result<TcpListener, Failure> {
+pub(super) async fn listen(address: SocketAddr) -> Result<TcpListener, Failure> {
     TcpListener::bind(address).await.map_err(|error| {
         Failure::new(
             Exit::Configuration,

@@ -3,10 +3,11 @@
 use std::collections::HashSet;
 use std::net::SocketAddr;
 
+use sangam_control::monitor::threshold::RULES_MAX;
 use sangam_model::{Filter, Topic, limits};
 use sangam_wire::REGION_LEN_MAX;
 
-use super::{Config, Leg, Limits, LinkAddress, Listen, Neighbour};
+use super::{Config, Leg, Limits, LinkAddress, Listen, Neighbour, Threshold};
 
 /// Shards one broker may have; a subscription mask has one bit for each.
 const SHARDS_MAX: u16 = 64;
@@ -35,6 +36,7 @@ pub(crate) fn check(config: &Config) -> Vec<(String, String)> {
     if config.auth.leeway_s > LEEWAY_MAX_S {
         wrong.add("auth.leeway_s", format!("at most {LEEWAY_MAX_S} seconds"));
     }
+    thresholds(&config.thresholds, &mut wrong);
     let mut names = HashSet::new();
     for (i, one) in config.legs.iter().enumerate() {
         leg(&format!("leg[{i}]"), one, &mut wrong);
@@ -53,6 +55,18 @@ pub(crate) fn check_leg(one: &Leg) -> Vec<String> {
     let mut wrong = Wrong(Vec::new());
     leg("", one, &mut wrong);
     wrong.0.into_iter().map(|(_, message)| message).collect()
+}
+
+/// Whether a text may be a name.
+///
+/// # Errors
+/// The rule for names.
+pub(crate) fn check_name(name: &str) -> Result<(), String> {
+    if is_name(name) {
+        Ok(())
+    } else {
+        Err(name_rule(name))
+    }
 }
 
 struct Wrong(Vec<(String, String)>);
@@ -225,6 +239,17 @@ fn bounds(given: &Limits, wrong: &mut Wrong) {
                 format!("limits.{key}"),
                 format!("a limit lies between 1 and {max}"),
             );
+        }
+    }
+}
+
+fn thresholds(all: &[Threshold], wrong: &mut Wrong) {
+    if all.len() > RULES_MAX {
+        wrong.add("threshold", format!("at most {RULES_MAX} thresholds"));
+    }
+    for (i, one) in all.iter().enumerate() {
+        if let Err((key, message)) = one.rule() {
+            wrong.add(format!("threshold[{i}].{key}"), message);
         }
     }
 }

@@ -19,7 +19,7 @@ pub(super) enum Kind {
 }
 
 /// All keys with dots between; tables in arrays (`link`, `leg`) stand without an index.
-pub(super) const KEYS: [(&str, Kind); 51] = [
+pub(super) const KEYS: [(&str, Kind); 57] = [
     ("broker.name", Kind::Text),
     ("broker.region", Kind::Text),
     ("broker.data_dir", Kind::Text),
@@ -58,6 +58,12 @@ pub(super) const KEYS: [(&str, Kind); 51] = [
     ("leg.media.channels", Kind::File),
     ("leg.media.fmtp", Kind::File),
     ("leg.media.class", Kind::File),
+    ("threshold.measure", Kind::File),
+    ("threshold.above", Kind::File),
+    ("threshold.below", Kind::File),
+    ("threshold.for", Kind::File),
+    ("threshold.action", Kind::File),
+    ("threshold.url", Kind::File),
     ("api.token", Kind::Text),
     ("api.legs_allow", Kind::Texts),
     ("auth.required", Kind::Switch),

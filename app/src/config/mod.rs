@@ -6,6 +6,7 @@ mod example;
 mod keys;
 mod load;
 mod media;
+mod threshold;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -17,10 +18,11 @@ use serde::{Deserialize, Serialize};
 use crate::network::Network;
 
 pub(crate) use auth::{Auth, AuthKey, NamedKey, SECRET_LEN_MIN};
-pub(crate) use check::{check, check_leg};
+pub(crate) use check::{check, check_leg, check_name};
 pub(crate) use example::EXAMPLE;
 pub(crate) use load::{ConfigError, Problem, load};
 pub(crate) use media::MediaSpec;
+pub(crate) use threshold::Threshold;
 
 /// The port of UDP and TCP unless told otherwise.
 pub(crate) const PORT: u16 = 4_600;
@@ -40,6 +42,8 @@ pub(crate) struct Config {
     pub(crate) neighbours: Vec<Neighbour>,
     #[serde(rename = "leg", skip_serializing_if = "Vec::is_empty")]
     pub(crate) legs: Vec<Leg>,
+    #[serde(rename = "threshold", skip_serializing_if = "Vec::is_empty")]
+    pub(crate) thresholds: Vec<Threshold>,
 }
 
 /// The broker itself.

@@ -1,10 +1,10 @@
 //! What the broker is and what runs through it.
 
 use axum::Json;
+use sangam_control::Problem;
 use sangam_node::{LinkInfo, StreamInfo, Transport};
 use serde_json::{Value, json};
 
-use super::answer::Problem;
 use super::{Shared, ask};
 
 /// Identity, addresses, links and numbers.

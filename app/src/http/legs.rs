@@ -8,11 +8,11 @@ use axum::extract::{ConnectInfo, Path};
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
+use sangam_control::Problem;
 use sangam_model::MediaInfo;
 use sangam_node::{Broker, LegError, LegInfo, RtcpPort};
 use serde_json::{Value, json};
 
-use super::answer::Problem;
 use super::{Shared, access, ask};
 use crate::config::{self, Leg, Rtcp};
 use crate::{assemble, sdp};

@@ -3,13 +3,13 @@
 use axum::Json;
 use axum::extract::{ConnectInfo, Query};
 use axum::http::HeaderMap;
+use sangam_control::Problem;
 use sangam_model::Topic;
 use sangam_node::{MapBroker, NetworkMap};
 use sangam_route::{Candidate, locate};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::answer::Problem;
 use super::{Shared, ask};
 
 /// Brokers named by [`best`] unless told otherwise, and at most.

@@ -101,6 +101,7 @@ reasons! {
     ControlUnexpected, "control_unexpected", "The control message makes no sense from this peer.";
     ControlStale, "control_stale", "Interest of an earlier life or version of a broker.";
     InterestFull, "interest_full", "The neighbours want more filters than the broker keeps.";
+    Forbidden, "forbidden", "A client asked for what is not its to do, such as a system topic.";
     StreamsFull, "streams_full", "The broker knows as many streams as it may.";
     FiltersFull, "filters_full", "A client or the broker holds as many filters as it may.";
 }

@@ -31,18 +31,27 @@ const EVENT_RESERVE: usize = 256;
 
 /// All in-process clients of one shard.
 pub(crate) struct DoorPort {
-    arrivals: Receiver<BrokerDoor>,
+    arrivals: Receiver<Arrival>,
     counters: Arc<Counters>,
     doors: Peers<Door>,
 }
 
+/// A door that was just opened.
+#[derive(Debug)]
+pub(crate) struct Arrival {
+    pub(crate) end: BrokerDoor,
+    /// Whether its client may publish on system topics.
+    pub(crate) system: bool,
+}
+
 struct Door {
     end: BrokerDoor,
+    system: bool,
     shedders: HashMap<StreamId, Shedder>,
 }
 
 impl DoorPort {
-    pub(crate) fn new(arrivals: Receiver<BrokerDoor>, counters: Arc<Counters>) -> Self {
+    pub(crate) fn new(arrivals: Receiver<Arrival>, counters: Arc<Counters>) -> Self {
         Self {
             arrivals,
             counters,
@@ -108,10 +117,11 @@ impl Port for DoorPort {
     fn ready(&mut self, _: u32, _: &mut Context<'_>) {}
 
     fn woken(&mut self, cx: &mut Context<'_>) {
-        while let Ok(door) = self.arrivals.try_recv() {
+        while let Ok(Arrival { end, system }) = self.arrivals.try_recv() {
             let shedders = HashMap::new();
             let peer = self.doors.insert(Door {
-                end: door,
+                end,
+                system,
                 shedders,
             });
             self.say(peer, Item::State(DoorState::Up), cx);
@@ -166,6 +176,10 @@ impl Port for DoorPort {
         self.say(peer, Item::Message(message), cx);
     }
 
+    fn is_system(&self, peer: PeerKey) -> bool {
+        self.doors.get(peer).is_some_and(|door| door.system)
+    }
+
     fn room(&self, peer: PeerKey) -> usize {
         self.doors
             .get(peer)
@@ -190,7 +204,8 @@ impl Port for DoorPort {
     fn timeout(&mut self, _: &mut Context<'_>) {}
 
     fn peers(&self) -> usize {
-        self.doors.len()
+        // The broker's own parts are no clients.
+        self.doors.iter().filter(|door| !door.system).count()
     }
 
     fn close(&mut self, cx: &mut Context<'_>) {

@@ -28,6 +28,7 @@ use sangam_wire::{Flags, Header};
 
 use crate::authority::Question;
 use crate::command::{ControlEvent, Entry, Outlet, ShardCommand};
+use crate::config::Network;
 use crate::counters::Counters;
 use access::Access;
 use allowance::Allowances;
@@ -63,6 +64,8 @@ pub(crate) struct Parts {
     pub(crate) ports: Vec<Box<dyn Port>>,
     /// Where clients' tokens are verified; `None` if nobody needs one.
     pub(crate) verifier: Option<SyncSender<Question>>,
+    /// Networks from which brokers may link.
+    pub(crate) trusted: Vec<Network>,
     pub(crate) counters: Arc<Counters>,
 }
 
@@ -80,6 +83,7 @@ pub(crate) struct Shard {
     to_lane: Producer<Packet>,
     lane: Waker,
     ports: Vec<Box<dyn Port>>,
+    trusted: Vec<Network>,
     audience: Audience,
     announcements: Announcements,
     allowances: Allowances,
@@ -120,6 +124,7 @@ impl Shard {
             allowances: Allowances::default(),
             access: Access::new(parts.number, parts.verifier),
             ports: parts.ports,
+            trusted: parts.trusted,
             jobs: [Job::default(), Job::default()],
             cache: PacketCache::new(parts.cache),
             gate: FeedbackGate::default(),

@@ -1,10 +1,12 @@
 //! What peers, control and the lane ask of a shard.
 
+use std::net::SocketAddr;
+
 use sangam_broker::{DropReason, Gate, Owner};
 use sangam_io::clock;
 use sangam_io::pool::Packet;
 use sangam_io::port::{Action, PeerKey};
-use sangam_model::{Filter, StreamId, Time, limits};
+use sangam_model::{Filter, StreamId, Time, Topic, limits};
 use sangam_wire::feedback::{Feedback, Nack};
 use sangam_wire::{Event, Header, Message, Refusal};
 
@@ -69,6 +71,9 @@ impl Shard {
                 source,
             } => {
                 let owner = self.owner(at(peer));
+                if topic.is_system() && !self.may_speak_for_the_system(at(peer), &topic, source) {
+                    return self.refuse(at(peer), request, DropReason::Forbidden);
+                }
                 if self.audience.owned_by(at(peer)).len() >= limits::STREAMS_PER_CLIENT {
                     return self.refuse(at(peer), request, DropReason::StreamsFull);
                 }
@@ -160,8 +165,28 @@ impl Shard {
 
     pub(super) fn refuse(&mut self, who: Subscriber, request: u32, limit: DropReason) {
         self.counters.dropped(limit);
-        let reason = Refusal::Limit;
+        let reason = match limit {
+            DropReason::Forbidden => Refusal::Forbidden,
+            _ => Refusal::Limit,
+        };
         self.tell(who, Message::Refused { request, reason });
+    }
+
+    /// The program's own parts speak for it. Aggregation nodes are programs of their own: they may
+    /// pass reports on from where brokers may link, as those could forge reports anyway.
+    fn may_speak_for_the_system(
+        &self,
+        who: Subscriber,
+        topic: &Topic,
+        source: Option<SocketAddr>,
+    ) -> bool {
+        let aggregate = topic.as_str().starts_with("$sangam/aggregate/");
+        let may_link = |from: SocketAddr| self.trusted.iter().any(|net| net.contains(from.ip()));
+        aggregate && source.is_some_and(may_link)
+            || self
+                .ports
+                .get(usize::from(who.port))
+                .is_some_and(|port| port.is_system(who.peer))
     }
 
     pub(super) fn owner(&self, who: Subscriber) -> Owner {

@@ -305,6 +305,11 @@ impl Routing {
         self.map.epoch()
     }
 
+    /// What this broker's own clients want, by scope.
+    pub fn own_filters(&self) -> impl Iterator<Item = &Filter> {
+        self.own.all_filters()
+    }
+
     /// Own filters; trees that neighbours have joined here; sessions kept as their directory.
     #[must_use]
     pub fn sizes(&self) -> (usize, usize, usize) {
