@@ -31,6 +31,8 @@ const SWEEP: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub(super) struct Directory {
     id: BrokerId,
+    /// Brokers that may keep a directory, by rising id.
+    suitors: Vec<BrokerId>,
     /// Sessions this broker takes part in.
     members: BTreeMap<Scope, Membership>,
     due: BTreeSet<(Time, Scope)>,
@@ -79,9 +81,10 @@ pub(super) enum Registered {
 }
 
 impl Directory {
-    pub(super) const fn new(id: BrokerId) -> Self {
+    pub(super) fn new(id: BrokerId) -> Self {
         Self {
             id,
+            suitors: vec![id],
             members: BTreeMap::new(),
             due: BTreeSet::new(),
             sessions: BTreeMap::new(),
@@ -96,12 +99,11 @@ impl Directory {
         now: Time,
         scope: &Scope,
         part: Part,
-        suitors: &[BrokerId],
     ) -> Vec<Message> {
         if part == Part::default() {
             return self.leave(scope);
         }
-        let homes = homes(scope, suitors);
+        let homes = homes(scope, self.suitors.iter());
         let member = self.members.entry(scope.clone()).or_insert(Membership {
             part,
             homes: homes.clone(),
@@ -128,15 +130,26 @@ impl Directory {
     }
 
     /// Moves sessions whose homes have changed; what is to be told.
-    pub(super) fn move_homes(&mut self, now: Time, suitors: &[BrokerId]) -> Vec<Message> {
+    pub(super) fn move_homes(&mut self, now: Time, suitors: Vec<BrokerId>) -> Vec<Message> {
+        if suitors == self.suitors {
+            return Vec::new();
+        }
+        let come = |id: &&BrokerId| self.suitors.binary_search(id).is_err();
+        let come: Vec<BrokerId> = suitors.iter().filter(come).copied().collect();
         let mut moved = Vec::new();
         for (scope, member) in &mut self.members {
-            let homes = homes(scope, suitors);
+            let mut stay = member.homes.iter();
+            let homes = if stay.all(|home| suitors.binary_search(home).is_ok()) {
+                homes(scope, member.homes.iter().chain(&come))
+            } else {
+                homes(scope, suitors.iter())
+            };
             if homes != member.homes {
                 member.homes = homes;
                 moved.push(scope.clone());
             }
         }
+        self.suitors = suitors;
         let told = moved
             .iter()
             .flat_map(|scope| self.register(now, scope, true));
@@ -358,7 +371,7 @@ impl Membership {
 
 /// The brokers that keep a session's directory. All brokers with the same map choose the same,
 /// and when one comes or goes only its own sessions move (Thaler & Ravishankar, 1998).
-fn homes(scope: &Scope, suitors: &[BrokerId]) -> Vec<BrokerId> {
+fn homes<'a>(scope: &Scope, suitors: impl Iterator<Item = &'a BrokerId>) -> Vec<BrokerId> {
     let name = scope.as_str().bytes();
     let name = name.fold(0, |hash, byte| {
         hash::fold(hash ^ u64::from(byte), hash::KEY)

@@ -49,8 +49,6 @@ pub struct Routing {
     directory: Directory,
     joins: Joins,
     links: Links,
-    /// Brokers with a way to them, as of the last settling.
-    reachable: BTreeSet<BrokerId>,
     changes: VecDeque<Change>,
     refused: Refused,
     deadline: Time,
@@ -163,7 +161,6 @@ impl Routing {
             directory: Directory::new(id),
             joins: Joins::new(id),
             links: Links::default(),
-            reachable: BTreeSet::from([id]),
             changes: VecDeque::new(),
             refused: Refused::default(),
             deadline: Time::NEVER,
@@ -273,14 +270,15 @@ impl Routing {
     }
 
     /// The link by which streams that enter the network at `origin` are expected.
-    pub fn parent(&mut self, origin: BrokerId) -> Option<LinkId> {
-        self.map.next_hop(origin, None, &self.links)
+    #[must_use]
+    pub fn parent(&self, origin: BrokerId) -> Option<LinkId> {
+        self.map.next_hop(origin, &self.links)
     }
 
     /// Whether there is a way to a broker.
     #[must_use]
     pub fn has_way(&self, id: BrokerId) -> bool {
-        self.reachable.contains(&id)
+        self.map.has_way(id)
     }
 
     /// What is known of this life of a broker.
@@ -292,7 +290,7 @@ impl Routing {
     /// All brokers on the map, this one included, and whether there is a way to them.
     pub fn brokers(&self) -> impl Iterator<Item = (&sangam_wire::LinkState, bool)> {
         let states = self.map.states();
-        states.map(|state| (state, self.reachable.contains(&state.version.origin)))
+        states.map(|state| (state, self.map.has_way(state.version.origin)))
     }
 
     /// Links that are up.
@@ -301,7 +299,7 @@ impl Routing {
     }
 
     /// A number that is the same in all brokers with the same map.
-    pub fn epoch(&mut self) -> u64 {
+    pub fn epoch(&self) -> u64 {
         self.map.epoch()
     }
 
