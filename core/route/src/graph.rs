@@ -101,7 +101,11 @@ impl Graph {
                 if !open(at, place) {
                     continue;
                 }
-                let first = if Some(at) == start { *to } else { ways.first[at] };
+                let first = if Some(at) == start {
+                    *to
+                } else {
+                    ways.first[at]
+                };
                 // Weights have 16 bits and ways fewer than 2^16 links.
                 let sum = cost + weight;
                 if sum < ways.costs[place] {
@@ -171,7 +175,14 @@ mod tests {
     #[test]
     fn of_equally_short_ways_the_one_by_the_lowest_neighbour_begins() {
         // From 9 to 5: by 3 and 1, or by 2 and 8, all links alike; and a longer one by 1.
-        let graph = graph(&[(9, 3, 7), (3, 1, 7), (1, 5, 7), (9, 2, 7), (2, 8, 7), (8, 5, 7)]);
+        let graph = graph(&[
+            (9, 3, 7),
+            (3, 1, 7),
+            (1, 5, 7),
+            (9, 2, 7),
+            (2, 8, 7),
+            (8, 5, 7),
+        ]);
         let first = |ways: &Ways, to| graph.first(ways, BrokerId(to));
         let ways = graph.ways(BrokerId(9), None);
         assert_eq!(first(&ways, 5), Some(BrokerId(2)));

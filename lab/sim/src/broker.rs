@@ -239,8 +239,7 @@ impl Broker {
     /// Events whose announcement has come by now; those that waited too long are gone.
     pub(crate) fn take_early(&mut self, now: Time) -> Vec<(Event, LinkId)> {
         let snapshot = &self.snapshot;
-        self.early
-            .retain(|(_, _, since)| now - *since <= EARLY_FOR);
+        self.early.retain(|(_, _, since)| now - *since <= EARLY_FOR);
         let expected = |(event, link, _): &mut (Event, LinkId, Time)| {
             let route = snapshot.route(event.stream);
             route.is_some_and(|route| is_expected(route, *link))

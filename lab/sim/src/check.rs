@@ -133,7 +133,9 @@ pub fn everyone_is_served(
     links_are_crossed_once(network)?;
     match network.traffic.spent {
         spent if spent <= beyond => Ok(()),
-        n => fault(format!("{n} events reached the hop limit, {beyond} listeners are too far")),
+        n => fault(format!(
+            "{n} events reached the hop limit, {beyond} listeners are too far"
+        )),
     }
 }
 
@@ -144,7 +146,9 @@ pub fn everyone_is_served(
 pub fn links_are_crossed_once(network: &Network) -> Checked {
     let mut crossings = network.traffic.crossings.iter();
     if let Some(((stream, _, from, to), times)) = crossings.find(|(_, times)| **times > 1) {
-        return fault(format!("{stream} crossed from {from} to {to} {times} times"));
+        return fault(format!(
+            "{stream} crossed from {from} to {to} {times} times"
+        ));
     }
     Ok(())
 }
@@ -154,7 +158,12 @@ pub fn links_are_crossed_once(network: &Network) -> Checked {
 /// # Errors
 /// The first stream that is none.
 pub fn no_stream_outlives_its_publisher(network: &Network, published: &[Published]) -> Checked {
-    for (broker, it) in network.brokers.iter().enumerate().filter(|(_, it)| it.alive) {
+    for (broker, it) in network
+        .brokers
+        .iter()
+        .enumerate()
+        .filter(|(_, it)| it.alive)
+    {
         for (id, stream) in it.streams.iter() {
             if !published.iter().any(|each| each.stream == id) {
                 let parent = stream.parent;
@@ -170,7 +179,12 @@ pub fn no_stream_outlives_its_publisher(network: &Network, published: &[Publishe
 /// # Errors
 /// The first broker where something is left.
 pub fn nothing_remote_is_left(network: &Network) -> Checked {
-    for (broker, it) in network.brokers.iter().enumerate().filter(|(_, it)| it.alive) {
+    for (broker, it) in network
+        .brokers
+        .iter()
+        .enumerate()
+        .filter(|(_, it)| it.alive)
+    {
         let (own, joins, _) = it.routing.sizes();
         if (own, joins) != (0, 0) {
             return fault(format!("{broker} holds {own} filters and {joins} joins"));
@@ -178,7 +192,12 @@ pub fn nothing_remote_is_left(network: &Network) -> Checked {
         if let Some((id, _)) = it.streams.iter().find(|(id, _)| id.broker() != it.id) {
             return fault(format!("{broker} still knows {id}"));
         }
-        if it.snapshot.routes().iter().any(|route| !route.hops.is_empty()) {
+        if it
+            .snapshot
+            .routes()
+            .iter()
+            .any(|route| !route.hops.is_empty())
+        {
             return fault(format!("{broker} still sends somewhere"));
         }
     }

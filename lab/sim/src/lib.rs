@@ -3,7 +3,8 @@
 //! clock or opens a socket, and all chance comes from a seed, so a history replays exactly.
 //!
 //! [`Network`] is brokers and wires; [`Topology`] draws graphs, [`Sessions`] places publishers
-//! and listeners, [`World`] disturbs everything, [`check`] names what must hold.
+//! and listeners, [`World`] disturbs everything, [`check`] names what must hold, and [`study`]
+//! measures.
 //!
 //! ```
 //! use core::time::Duration;
@@ -27,6 +28,7 @@ pub mod check;
 mod network;
 mod random;
 pub mod sessions;
+pub mod study;
 mod topology;
 mod traffic;
 mod wire;

@@ -137,9 +137,7 @@ impl Network {
             let next = self.queue.peek().map(|planned| planned.at);
             let timer = self.timers.first().copied();
             match (timer, next) {
-                (Some((at, broker)), next)
-                    if at <= end && next.is_none_or(|next| at <= next) =>
-                {
+                (Some((at, broker)), next) if at <= end && next.is_none_or(|next| at <= next) => {
                     self.now = self.now.max(at);
                     self.timers.pop_first();
                     self.brokers[broker].timer = None;
@@ -221,12 +219,7 @@ impl Network {
         self.pump(broker);
     }
 
-    fn input_both(
-        &mut self,
-        broker: usize,
-        routing: RoutingInput<'_>,
-        streams: StreamInput<'_>,
-    ) {
+    fn input_both(&mut self, broker: usize, routing: RoutingInput<'_>, streams: StreamInput<'_>) {
         self.brokers[broker].streams.handle(self.now, streams);
         self.input(broker, routing);
     }
@@ -305,4 +298,3 @@ impl Eq for Planned {}
 
 /// The times after which silence counts.
 const LIVENESS: Timing = Timing::BROKER;
-

@@ -45,10 +45,12 @@ impl Traffic {
     }
 
     /// The longest time between two events of each stream at each subscriber since
-    /// [`Self::watch`].
-    pub fn gaps(&self) -> impl Iterator<Item = (StreamId, usize, Duration)> + '_ {
-        let gaps = self.gaps.iter();
-        gaps.map(|((stream, broker), gap)| (*stream, *broker, gap.longest))
+    /// [`Self::watch`]; whoever gets nothing more waits until now.
+    pub fn gaps(&self, now: Time) -> impl Iterator<Item = (StreamId, usize, Duration)> + '_ {
+        self.gaps.iter().map(move |((stream, broker), gap)| {
+            let longest = gap.longest.max(now - gap.last);
+            (*stream, *broker, longest)
+        })
     }
 
     pub(crate) fn passed(

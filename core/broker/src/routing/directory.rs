@@ -8,7 +8,6 @@
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
 
-use sangam_model::limits::HOP_LIMIT;
 use sangam_model::{BrokerId, Scope, Time};
 use sangam_wire::{BROKERS_MAX, Message, Register, Route, Sources};
 
@@ -16,6 +15,9 @@ use crate::hash;
 
 /// Brokers that keep the directory of one session: while one dies the other answers.
 const HOMES: usize = 2;
+/// Brokers that a registration or an answer may cross. Far more than events may: a session whose
+/// directory is far away can have its sources near.
+const HOPS: u8 = 64;
 /// Registrations one broker keeps for others.
 const REGISTRATIONS_MAX: usize = 262_144;
 /// A registration is told again after so long,
@@ -94,12 +96,7 @@ impl Directory {
     }
 
     /// Takes part in a session as `part` says from now on; what is to be told.
-    pub(super) fn enroll(
-        &mut self,
-        now: Time,
-        scope: &Scope,
-        part: Part,
-    ) -> Vec<Message> {
+    pub(super) fn enroll(&mut self, now: Time, scope: &Scope, part: Part) -> Vec<Message> {
         if part == Part::default() {
             return self.leave(scope);
         }
@@ -348,6 +345,20 @@ impl Directory {
         self.sessions.len()
     }
 
+    pub(super) fn bytes(&self) -> usize {
+        let member = |(scope, member): (&Scope, &Membership)| {
+            let ids =
+                member.homes.len() + member.answers.values().map(BTreeSet::len).sum::<usize>();
+            size_of::<(Scope, Membership)>() + scope.as_str().len() + ids * size_of::<BrokerId>()
+        };
+        let session = |(scope, known): (&Scope, &BTreeMap<_, _>)| {
+            let entries = known.len() * size_of::<(BrokerId, Registration)>();
+            size_of::<Scope>() + scope.as_str().len() + entries
+        };
+        let members: usize = self.members.iter().map(member).sum();
+        members + self.sessions.iter().map(session).sum::<usize>()
+    }
+
     pub(super) fn deadline(&self) -> Time {
         let due = self.due.first().map_or(Time::NEVER, |(at, _)| *at);
         due.min(self.sweep)
@@ -357,7 +368,7 @@ impl Directory {
         Route {
             to,
             from: self.id,
-            hop_limit: HOP_LIMIT,
+            hop_limit: HOPS,
         }
     }
 }

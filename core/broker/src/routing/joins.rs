@@ -320,6 +320,19 @@ impl Joins {
         parts(key, &wanted)
     }
 
+    pub(super) fn bytes(&self) -> usize {
+        let wish = |wanted: &Wanted| {
+            let filters = wanted.filters.iter();
+            let filters = filters.map(|filter| size_of::<Filter>() + filter.as_str().len());
+            size_of::<(LinkId, Wanted)>() + filters.sum::<usize>()
+        };
+        let of = |tree: &Tree| {
+            let wishes = tree.down.values().chain(tree.told.values());
+            size_of::<(Key, Tree)>() + wishes.map(wish).sum::<usize>()
+        };
+        self.trees.values().map(of).sum()
+    }
+
     pub(super) fn deadline(&self) -> Time {
         self.ends.first().map_or(Time::NEVER, |(at, _)| *at)
     }

@@ -225,6 +225,15 @@ impl Map {
         core::iter::once(&self.own).chain(others)
     }
 
+    pub(super) fn bytes(&self) -> usize {
+        let of = |state: &LinkState| {
+            // The record, its links here and in the graph, and where the way begins.
+            let links = state.links.len() * (size_of::<LinkView>() + size_of::<(u32, u32)>());
+            size_of::<Known>() + links + state.region.len() + state.address.len() + 8
+        };
+        self.states().map(of).sum()
+    }
+
     pub(super) fn digest(&self) -> Vec<Version> {
         self.states().map(|state| state.version).collect()
     }

@@ -137,6 +137,17 @@ pub struct Refused {
     pub lost: u64,
 }
 
+/// Bytes a [`Routing`] keeps, by what for; without what the allocator adds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Footprint {
+    /// Records of brokers.
+    pub records: usize,
+    /// Trees, and who joined them.
+    pub joins: usize,
+    /// Own memberships of sessions, and the directory kept for others.
+    pub directory: usize,
+}
+
 /// Why an own filter was not added or removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -307,6 +318,16 @@ impl Routing {
     #[must_use]
     pub fn sizes(&self) -> (usize, usize, usize) {
         (self.own.len(), self.joins.len(), self.directory.len())
+    }
+
+    /// What its tables take.
+    #[must_use]
+    pub fn footprint(&self) -> Footprint {
+        Footprint {
+            records: self.map.bytes(),
+            joins: self.joins.bytes(),
+            directory: self.directory.bytes(),
+        }
     }
 
     /// What was not taken from neighbours so far.

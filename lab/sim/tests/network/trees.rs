@@ -32,7 +32,11 @@ fn in_a_tree_streams_cross_each_link_once_and_only_where_somebody_listens() {
             let crossings = network.traffic.crossings.iter();
             let crossed: BTreeSet<_> = crossings.map(|((_, _, a, b), _)| (*a, *b)).collect();
             assert_eq!(crossed, branches(&network, each), "seed {seed}");
-            assert_eq!(check::links_are_crossed_once(&network), Ok(()), "seed {seed}");
+            assert_eq!(
+                check::links_are_crossed_once(&network),
+                Ok(()),
+                "seed {seed}"
+            );
         }
         check_all(&mut network, &published, 2, &format!("seed {seed}"));
     }
@@ -52,7 +56,11 @@ fn after_the_last_unsubscribe_nothing_remote_is_left() {
             }
         }
         network.run(SETTLE);
-        assert_eq!(check::nothing_remote_is_left(&network), Ok(()), "seed {seed}");
+        assert_eq!(
+            check::nothing_remote_is_left(&network),
+            Ok(()),
+            "seed {seed}"
+        );
     }
 }
 
@@ -65,7 +73,12 @@ fn in_any_graph_each_listener_gets_each_event_once() {
             let (mut network, _) = graph(shape, &mut random);
             let published = populate(&mut network, &mut random);
             network.run(SETTLE);
-            check_all(&mut network, &published, 1, &format!("{shape:?}, seed {seed}"));
+            check_all(
+                &mut network,
+                &published,
+                1,
+                &format!("{shape:?}, seed {seed}"),
+            );
         }
     }
 }
