@@ -3,14 +3,16 @@
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
 
+use sangam_io::quic::broker_of;
 use sangam_io::tls::{self, Roots, TlsError};
 use sangam_model::{Filter, Topic};
 use sangam_node::{
-    Authority, BrokerConfig, LegReceive, LegSend, LegSpec, Queuing, RtcpPort, Transport,
+    Authority, BrokerConfig, LegReceive, LegSend, LegSpec, Queuing, QuicLinks, QuicNeighbour,
+    RtcpPort, Transport,
 };
 
 use crate::auth::Tokens;
-use crate::config::{self, Config, HostPort, Leg, Listen, Rtcp, Tls};
+use crate::config::{self, Config, HostPort, Leg, LinkAddress, Listen, Rtcp, Tls};
 use crate::exit::{Exit, Failure};
 use crate::identity::Identity;
 
@@ -26,15 +28,14 @@ pub(crate) fn broker(
     let mut secret = [0; 16];
     aws_lc_rs::rand::fill(&mut secret)
         .map_err(|_| Failure::new(Exit::Failure, "the system gives no random numbers"))?;
-    let links: Result<_, _> = config
-        .neighbours
-        .iter()
-        .map(|one| resolve(&one.address))
-        .collect();
+    let (links, quic_links) = links(config)?;
     let join: Result<_, _> = config.links.join.iter().map(resolve).collect();
     let legs: Result<_, _> = config.legs.iter().map(leg).collect();
     let wrong = |message: String| Failure::new(Exit::Configuration, message);
     let (shown, authorities) = certificate(&config.tls)?;
+    if !quic_links.listen.is_empty() || !quic_links.dial.is_empty() {
+        own_key(shown.as_ref(), identity)?;
+    }
     let fallback = BrokerConfig::default();
     Ok(BrokerConfig {
         id: identity.id,
@@ -45,12 +46,12 @@ pub(crate) fn broker(
         streams: streams(&config.listen),
         identity: shown.map(Arc::new),
         authorities,
-        links: links?,
+        links,
         join: join?,
         region: config.broker.region.clone(),
         public_address: config.listen.public,
-        quic: fallback.quic.clone(),
-        quic_links: fallback.quic_links.clone(),
+        quic: config.listen.quic.clone(),
+        quic_links,
         accept_links: config
             .links
             .accept
@@ -99,6 +100,38 @@ pub(crate) fn tokens(config: &Config) -> Result<Option<Arc<Tokens>>, Failure> {
     let tokens = Tokens::of(auth)
         .map_err(|error| Failure::new(Exit::Configuration, error.to_string()).hint(advice))?;
     Ok(tokens.map(Arc::new))
+}
+
+/// Neighbours to dial by datagrams, and all that links by QUIC need.
+fn links(config: &Config) -> Result<(Vec<SocketAddr>, QuicLinks), Failure> {
+    let mut links = Vec::new();
+    let mut quic = QuicLinks {
+        listen: config.listen.quic_links.clone(),
+        dial: Vec::new(),
+    };
+    for neighbour in &config.neighbours {
+        match &neighbour.address {
+            LinkAddress::Udp(address) => links.push(resolve(address)?),
+            LinkAddress::Quic(address) => quic.dial.push(QuicNeighbour {
+                address: resolve(address)?,
+                name: address.host.clone(),
+                fallback: neighbour.fallback.as_ref().map(resolve).transpose()?,
+            }),
+        }
+    }
+    Ok((links, quic))
+}
+
+/// Neighbours take a broker for who its certificate's key says.
+fn own_key(shown: Option<&tls::Identity>, identity: &Identity) -> Result<(), Failure> {
+    let certificate = shown.and_then(|shown| shown.chain().first());
+    if certificate.and_then(broker_of) == Some(identity.id) {
+        return Ok(());
+    }
+    let message =
+        "links by QUIC: the certificate in tls.certificate does not hold this broker's key";
+    Err(Failure::new(Exit::Configuration, message)
+        .hint("have it issued for broker.key in broker.data_dir; see `sangam ca`"))
 }
 
 /// What the broker shows, and whose certificates it believes.

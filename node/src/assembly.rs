@@ -33,6 +33,7 @@ use crate::port::native::NativePort;
 use crate::port::quic::Opening;
 use crate::port::tcp::{Entrance, TcpPort};
 use crate::shard::{self, RING, Shard};
+use crate::sockets::{self, lacks_family, public_sockets};
 use crate::welcome::Greeting;
 
 /// Commands that may wait for a thread.
@@ -94,11 +95,6 @@ pub(crate) fn start(config: BrokerConfig) -> Result<Broker, StartError> {
     }
     let sockets = public_sockets(&config)?;
     let udp: Vec<SocketAddr> = sockets.iter().map(UdpSocket::local_addr).collect();
-    if udp.iter().any(|address| address.port() != udp[0].port()) {
-        return Err(StartError::Config(
-            "all UDP addresses of a broker share one port number",
-        ));
-    }
     let (control_sender, control_events) = sync_channel(COMMANDS);
     let (control_waker, control_sleeper) = pair()?;
     let (lane_waker, lane_sleeper) = pair()?;
@@ -407,7 +403,11 @@ impl Site {
         counters: &Arc<Counters>,
     ) -> Result<NativePort, StartError> {
         let address = SocketAddr::new(public.ip(), 0);
-        let socket = bind(address, &self.config, false)?;
+        let options = UdpOptions {
+            gro: false,
+            ..sockets::options(&self.config)
+        };
+        let socket = sockets::bind("udp", address, &options)?;
         Ok(NativePort::new(
             socket,
             arrivals,
@@ -466,65 +466,6 @@ fn rings() -> (shard::Inlets, [Consumer<Entry>; Class::ALL.len()]) {
     let mut inlets = inlets.into_iter();
     let inlets = Class::ALL.map(|_| inlets.next().expect("one producer for each class"));
     (inlets, inbound)
-}
-
-fn public_sockets(config: &BrokerConfig) -> Result<Vec<UdpSocket>, StartError> {
-    let v6 = config
-        .udp
-        .iter()
-        .filter(|address| address.is_ipv6())
-        .count();
-    let v4 = config.udp.len() - v6;
-    if v4 > 1 || v6 > 1 || v4 + v6 == 0 {
-        let rule = "a broker has one UDP address for IPv4, IPv6 or each";
-        return Err(StartError::Config(rule));
-    }
-    let mut sockets: Vec<UdpSocket> = Vec::new();
-    for address in &config.udp {
-        let mut address = *address;
-        if let Some(first) = sockets.first()
-            && address.port() == 0
-        {
-            // One port number for both families, so that a host name is enough for callers.
-            address.set_port(first.local_addr().port());
-        }
-        match bind(address, config, true) {
-            Ok(socket) => sockets.push(socket),
-            Err(StartError::Bind { .. }) if lacks_family(address) => {
-                tracing::warn!(%address, "this host has no IPv6; going on without");
-            }
-            Err(error) => return Err(error),
-        }
-    }
-    if sockets.is_empty() {
-        return Err(StartError::Config(
-            "this host has none of the configured address families",
-        ));
-    }
-    Ok(sockets)
-}
-
-/// Whether binding failed only as the host knows no IPv6, and all of it was meant.
-fn lacks_family(address: SocketAddr) -> bool {
-    let all_v6 = SocketAddr::from(([0_u16; 8], 0));
-    address.is_ipv6() && address.ip().is_unspecified() && std::net::UdpSocket::bind(all_v6).is_err()
-}
-
-fn bind(address: SocketAddr, config: &BrokerConfig, gro: bool) -> Result<UdpSocket, StartError> {
-    let options = UdpOptions {
-        recv_buffer: config.socket_buffer,
-        send_buffer: config.socket_buffer,
-        gro: gro && config.queuing == Queuing::Double,
-        overflow_count: true,
-        path_mtu_discovery: true,
-        ..UdpOptions::default()
-    };
-    let failed = |source| StartError::Bind {
-        transport: "udp",
-        address,
-        source,
-    };
-    UdpSocket::bind(address, &options).map_err(failed)
 }
 
 fn link_table(site: &Site, udp: &[SocketAddr], shown: Arc<Mutex<Vec<LinkInfo>>>) -> LinkTable {

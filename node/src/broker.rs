@@ -11,13 +11,14 @@ use std::time::Duration;
 use sangam_io::door::{BrokerDoor, ClientDoor, door};
 use sangam_io::tls::{Identity, Roots, TlsError};
 use sangam_io::wake::Waker;
-use sangam_model::{BrokerId, Incarnation, Measured, MediaInfo, StreamId, Topic};
+use sangam_model::{Bitrate, BrokerId, Incarnation, Measured, MediaInfo, StreamId, Topic};
 use sangam_wire::Traffic;
 
 use crate::certificate::Certificate;
 use crate::command::ControlEvent;
 use crate::config::{BrokerConfig, LegSpec, Transport};
 use crate::counters::{Counters, Sample};
+use crate::network::NetworkMap;
 use crate::port::leg::{LegCommand, LegError, LegInfo};
 use crate::{assembly, samples};
 
@@ -131,6 +132,19 @@ pub struct StreamInfo {
     pub local: bool,
 }
 
+/// What waits to be sent over a link.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Queue {
+    /// Events.
+    pub packets: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// How long the last of them will wait at the link's rate.
+    pub time: Duration,
+    /// Events that were not queued, or dropped from the queue, since the link came up.
+    pub dropped: u64,
+}
+
 /// A neighbour link as it stands.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LinkInfo {
@@ -152,6 +166,11 @@ pub struct LinkInfo {
     pub sent: Traffic,
     /// Units received since the link came up.
     pub received: Traffic,
+    /// What waits to be sent.
+    pub queue: Queue,
+    /// What may be sent, by congestion control; `None` before the first measurement
+    /// and where the transport has a window of its own.
+    pub rate: Option<Bitrate>,
 }
 
 /// A way to one shard for the handle.
@@ -241,6 +260,26 @@ impl Broker {
         streams.recv_timeout(ANSWER).unwrap_or_default()
     }
 
+    /// The network as this broker knows it; `None` if it is stopping.
+    #[must_use]
+    pub fn map(&self) -> Option<NetworkMap> {
+        let (answer, map) = sync_channel(1);
+        self.control.send(ControlEvent::Map(answer)).ok()?;
+        self.control_waker.wake();
+        map.recv_timeout(ANSWER).ok()
+    }
+
+    /// Tells the network how busy this broker is, in percent.
+    pub fn set_load(&self, percent: u8) {
+        self.tell_control(ControlEvent::Load(percent));
+    }
+
+    /// Tells the network that this broker is about to leave: streams take other ways, before the
+    /// old ones end, and no client is sent here. Who is here is served on.
+    pub fn drain(&self) {
+        self.tell_control(ControlEvent::Drain);
+    }
+
     /// Native clients, legs and doors.
     #[must_use]
     pub fn peers(&self) -> u64 {
@@ -302,6 +341,12 @@ impl Broker {
                 tracing::error!("a thread of the broker had panicked");
             }
         }
+    }
+
+    fn tell_control(&self, event: ControlEvent) {
+        // Control has stopped only when the whole broker stops.
+        let _ = self.control.send(event);
+        self.control_waker.wake();
     }
 
     fn pick_shard(&self) -> usize {

@@ -13,6 +13,7 @@ use sangam_wire::{Message, Refusal};
 use sangam_io::pool::Packet;
 
 use crate::broker::StreamInfo;
+use crate::network::NetworkMap;
 use crate::shard::Subscriber;
 
 /// An event on its way to a shard.
@@ -98,6 +99,11 @@ pub(crate) enum ControlEvent {
         message: Message,
     },
     Streams(SyncSender<Vec<StreamInfo>>),
+    Map(SyncSender<NetworkMap>),
+    /// The broker is so busy, in percent.
+    Load(u8),
+    /// The broker is about to leave.
+    Drain,
     Stop,
 }
 

@@ -138,16 +138,14 @@ pub struct QuicNeighbour {
     pub fallback: Option<SocketAddr>,
 }
 
-/// Links to neighbours by QUIC, with certificates at both ends.
+/// Links to neighbours by QUIC: they show certificates of [`BrokerConfig::authorities`], which like
+/// our own must hold the Ed25519 key that the broker's id is the hash of.
 #[derive(Clone, Debug, Default)]
 pub struct QuicLinks {
     /// Where neighbours may dial, at most one address per family; port 0 lets the kernel choose.
     pub listen: Vec<SocketAddr>,
     /// Neighbours to dial.
     pub dial: Vec<QuicNeighbour>,
-    /// Who signs the certificates of neighbours. Theirs, like our [`BrokerConfig::identity`], must
-    /// hold the Ed25519 key that the broker's id is the hash of.
-    pub authority: Option<Roots>,
 }
 
 /// Everything a broker needs to know. Identities and addresses are checked by the caller.
@@ -169,7 +167,7 @@ pub struct BrokerConfig {
     pub streams: Vec<(Transport, SocketAddr)>,
     /// The certificate shown at encrypted ones.
     pub identity: Option<Arc<Identity>>,
-    /// Whose certificates count if a client shows one; nobody has to.
+    /// Whose certificates count if a client shows one; nobody has to, but neighbours by QUIC.
     pub authorities: Option<Roots>,
     /// Neighbour brokers to dial.
     pub links: Vec<SocketAddr>,

@@ -51,8 +51,8 @@ pub(crate) struct Peer {
 #[derive(Args, Debug)]
 #[command(group = clap::ArgGroup::new("source").required(true).args(["rtp", "file"]))]
 pub(crate) struct PublishArgs {
-    /// Broker to publish through: HOST:PORT, or with tcp://, tls://, ws:// or wss:// in front;
-    /// repeat it for other ways to the same broker, best first
+    /// Broker to publish through: HOST:PORT, or with quic://, tcp://, tls://, ws:// or
+    /// wss:// in front; repeat it for other ways to the same broker, best first
     #[arg(long, visible_alias = "broker", value_name = "ADDRESS", default_value = LOCAL)]
     pub(crate) to: Vec<Address>,
     #[command(flatten)]
@@ -83,8 +83,8 @@ pub(crate) struct PublishArgs {
 /// Options of `sangam play`.
 #[derive(Args, Debug)]
 pub(crate) struct PlayArgs {
-    /// Broker to receive from: HOST:PORT, or with tcp://, tls://, ws:// or wss:// in front; repeat
-    /// it for other ways to the same broker, best first
+    /// Broker to receive from: HOST:PORT, or with quic://, tcp://, tls://, ws:// or wss:// in
+    /// front; repeat it for other ways to the same broker, best first
     #[arg(long, visible_alias = "broker", value_name = "ADDRESS", default_value = LOCAL)]
     pub(crate) from: Vec<Address>,
     #[command(flatten)]

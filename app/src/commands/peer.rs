@@ -163,7 +163,7 @@ fn environment_proxy(addresses: &[Address]) -> Result<Option<ProxyAddress>, Fail
         return Ok(None);
     };
     let exempt = variable(["NO_PROXY", "no_proxy"]).unwrap_or_default();
-    let streams = |address: &&Address| address.scheme != Scheme::Udp;
+    let streams = |address: &&Address| !matches!(address.scheme, Scheme::Udp | Scheme::Quic);
     if addresses
         .iter()
         .filter(streams)

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use sangam_model::{Filter, Topic, limits};
 use sangam_wire::REGION_LEN_MAX;
 
-use super::{Config, Leg, Limits, Listen};
+use super::{Config, Leg, Limits, LinkAddress, Listen, Neighbour};
 
 /// Shards one broker may have; a subscription mask has one bit for each.
 const SHARDS_MAX: u16 = 64;
@@ -118,7 +118,7 @@ fn listen(listen: &Listen, wrong: &mut Wrong) {
             "at least one address, such as \"0.0.0.0:4600\"",
         );
     }
-    let all = [("udp", &listen.udp[..])];
+    let all = listen.datagrams();
     for (key, addresses) in all.into_iter().chain(listen.streams()) {
         let v4 = addresses.iter().filter(|address| address.is_ipv4()).count();
         if v4 > 1 || addresses.len() - v4 > 1 {
@@ -142,8 +142,13 @@ fn listen(listen: &Listen, wrong: &mut Wrong) {
 /// Two listeners at one address would share their callers at random.
 fn ports(listen: &Listen, wrong: &mut Wrong) {
     let http = [("http", std::slice::from_ref(&listen.http))];
+    apart(http.into_iter().chain(listen.streams()), wrong);
+    apart(listen.datagrams().into_iter(), wrong);
+}
+
+fn apart<'a>(all: impl Iterator<Item = (&'static str, &'a [SocketAddr])>, wrong: &mut Wrong) {
     let mut taken: Vec<(&str, SocketAddr)> = Vec::new();
-    for (key, addresses) in http.into_iter().chain(listen.streams()) {
+    for (key, addresses) in all {
         for address in addresses.iter().filter(|address| address.port() != 0) {
             match taken.iter().find(|(_, other)| overlap(*other, *address)) {
                 Some((other, _)) => wrong.add(
@@ -169,12 +174,34 @@ fn tls(config: &Config, wrong: &mut Wrong) {
             "tls.certificate",
             "name the file with the key's certificate",
         ),
-        (None, None) if !listen.tls.is_empty() || !listen.wss.is_empty() => wrong.add(
-            "tls.certificate",
-            "listen.tls and listen.wss need a certificate: name its file here, and its key's in \
-             tls.key; `sangam ca` makes one",
-        ),
+        (None, None) => {
+            let shown = [&listen.tls, &listen.wss, &listen.quic];
+            if shown.iter().any(|addresses| !addresses.is_empty()) {
+                let rule = "listen.tls, listen.wss and listen.quic need a certificate: name its \
+                            file here, and its key's in tls.key; `sangam ca` makes one";
+                wrong.add("tls.certificate", rule);
+            }
+        }
         _ => {}
+    }
+    links(config, wrong);
+}
+
+/// Links by QUIC need certificates at both ends.
+fn links(config: &Config, wrong: &mut Wrong) {
+    let (tls, neighbours) = (&config.tls, &config.neighbours);
+    let by_quic = |one: &Neighbour| matches!(one.address, LinkAddress::Quic(_));
+    let wanted = !config.listen.quic_links.is_empty() || neighbours.iter().any(by_quic);
+    if wanted && (tls.certificate.is_none() || tls.ca.is_none()) {
+        let rule = "links by QUIC need tls.certificate, tls.key and tls.ca: every broker's \
+                    certificate holds its own key and is signed by the authority; see `sangam ca`";
+        wrong.add("tls.ca", rule);
+    }
+    for (index, one) in neighbours.iter().enumerate() {
+        if one.fallback.is_some() && !by_quic(one) {
+            let rule = "only a link by quic:// has a fallback, which is its UDP address";
+            wrong.add(format!("link[{index}].fallback"), rule);
+        }
     }
 }
 

@@ -19,7 +19,7 @@ pub(super) enum Kind {
 }
 
 /// All keys with dots between; tables in arrays (`link`, `leg`) stand without an index.
-pub(super) const KEYS: [(&str, Kind); 48] = [
+pub(super) const KEYS: [(&str, Kind); 51] = [
     ("broker.name", Kind::Text),
     ("broker.region", Kind::Text),
     ("broker.data_dir", Kind::Text),
@@ -33,6 +33,8 @@ pub(super) const KEYS: [(&str, Kind); 48] = [
     ("listen.tls", Kind::Texts),
     ("listen.ws", Kind::Texts),
     ("listen.wss", Kind::Texts),
+    ("listen.quic", Kind::Texts),
+    ("listen.quic_links", Kind::Texts),
     ("listen.http", Kind::Text),
     ("listen.public", Kind::Text),
     ("listen.socket_buffer", Kind::Number),
@@ -43,6 +45,7 @@ pub(super) const KEYS: [(&str, Kind); 48] = [
     ("links.accept", Kind::Texts),
     ("links.join", Kind::Texts),
     ("link.address", Kind::Tables),
+    ("link.fallback", Kind::File),
     ("leg.name", Kind::File),
     ("leg.topic", Kind::File),
     ("leg.receive", Kind::File),

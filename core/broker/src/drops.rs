@@ -48,7 +48,7 @@ reasons! {
     WrongClass, "wrong_class", "The event's class is not the one its stream was published with.";
     CookieInvalid, "cookie_invalid", "A hello's cookie was old or forged.";
     FloodHello, "flood_hello", "More hellos arrived than the broker answers.";
-    StreamOpening, "stream_opening", "A connection ended before its TLS, HTTP or hello was complete.";
+    StreamOpening, "stream_opening", "A connection ended before its TLS, HTTP or hello was over.";
     FloodPublisher, "flood_publisher", "A publisher exceeds `PUBLISHER_PACKETS_PER_S`.";
     FloodControl, "flood_control", "A peer sent more control messages than allowed.";
     // Who may do it.

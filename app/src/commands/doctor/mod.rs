@@ -1,5 +1,6 @@
 //! `sangam doctor`: what would trouble a broker on this machine, in plain words.
 
+mod certificate;
 mod machine;
 mod network;
 mod tools;
@@ -98,6 +99,7 @@ pub(super) fn run(file: &ConfigFile, as_json: bool) -> Result<(), Failure> {
     }];
     checks.extend(machine::checks());
     checks.extend(network::checks(&config));
+    checks.extend(certificate::checks(&config.tls));
     checks.extend(tools::checks());
     checks.push(tokens(&config));
     if as_json {

@@ -25,6 +25,7 @@ use sangam_wire::{Frame, Hello, Message, Refusal, Refuse, Role, Welcome, WireErr
 use super::peers::Peers;
 use super::request;
 use crate::addresses::Knock;
+use crate::bucket::Bucket;
 use crate::counters::Counters;
 use crate::feedback;
 use crate::welcome::Greeting;
@@ -40,6 +41,9 @@ const QUEUE: OutLimits = OutLimits {
 };
 /// How long a connection may take for its opening (TLS, HTTP) and its hello together.
 const HELLO_WITHIN: Duration = Duration::from_secs(5);
+/// TLS handshakes of one listener in one shard each second: at up to a millisecond each, callers
+/// leave the shard most of its time for those who are there.
+const HANDSHAKES_PER_S: u32 = 300;
 /// Connections of one shard.
 const CONNECTIONS: usize = 8_192;
 
@@ -49,6 +53,8 @@ pub(crate) struct TcpPort {
     acceptor: Acceptor,
     greeting: Greeting,
     counters: Arc<Counters>,
+    /// TLS handshakes that have begun.
+    openings: Bucket,
     peers: Peers<Peer>,
     wheel: Wheel<PeerKey>,
     due: Vec<PeerKey>,
@@ -70,6 +76,7 @@ impl TcpPort {
             acceptor,
             greeting,
             counters,
+            openings: Bucket::default(),
             peers: Peers::default(),
             wheel: Wheel::new(clock::now()),
             due: Vec::new(),
@@ -82,7 +89,7 @@ impl TcpPort {
         loop {
             match self.entrance.next(QUEUE) {
                 // Dropping the stream closes it.
-                Ok(Some(_)) if self.peers.len() >= CONNECTIONS => {
+                Ok(Some(_)) if self.peers.len() >= CONNECTIONS || !self.may_open(cx.now) => {
                     self.counters.dropped(DropReason::FloodHello);
                 }
                 Ok(Some((Some(framed), address))) => {
@@ -98,6 +105,11 @@ impl TcpPort {
                 Err(error) => return tracing::warn!(%error, "accepting a stream failed"),
             }
         }
+    }
+
+    /// Whether one more may begin now.
+    fn may_open(&mut self, now: Time) -> bool {
+        !self.entrance.transport.is_encrypted() || self.openings.admits(now, HANDSHAKES_PER_S)
     }
 
     fn add(
@@ -299,7 +311,7 @@ impl TcpPort {
         let wait = match framed.write() {
             Ok(done) => !done,
             Err(error) => {
-                tracing::debug!(%error, client = %peer.address, "writing to the stream of a client failed");
+                tracing::debug!(%error, client = %peer.address, "writing to a client failed");
                 self.counters.dropped(DropReason::TcpWriteError);
                 return self.remove(key, cx);
             }
