@@ -33,15 +33,24 @@ pub(crate) enum Pem {
 
 /// The first thing in a text; `None` if it is no PEM.
 pub(crate) fn first(text: &str) -> Option<Pem> {
-    let first = pem::parse(text).ok()?;
-    Some(match first.tag() {
-        PRIVATE_KEY => Pem::PrivateKey(first.into_contents()),
-        PUBLIC_KEY => Pem::PublicKey(first.into_contents()),
-        CERTIFICATE => Pem::Certificate(first.into_contents()),
-        REQUEST => Pem::Request(first.into_contents()),
-        REVOCATION_LIST => Pem::RevocationList(first.into_contents()),
+    pem::parse(text).ok().map(known)
+}
+
+/// Everything in a text; nothing if any of it is damaged.
+pub(crate) fn all(text: &str) -> Vec<Pem> {
+    let all = pem::parse_many(text).unwrap_or_default();
+    all.into_iter().map(known).collect()
+}
+
+fn known(one: pem::Pem) -> Pem {
+    match one.tag() {
+        PRIVATE_KEY => Pem::PrivateKey(one.into_contents()),
+        PUBLIC_KEY => Pem::PublicKey(one.into_contents()),
+        CERTIFICATE => Pem::Certificate(one.into_contents()),
+        REQUEST => Pem::Request(one.into_contents()),
+        REVOCATION_LIST => Pem::RevocationList(one.into_contents()),
         _ => Pem::Other,
-    })
+    }
 }
 
 /// The text of something in DER.

@@ -102,7 +102,7 @@ impl Stage {
     }
 
     fn revoked(&self) -> CertificateRevocationListDer<'static> {
-        CertificateRevocationListDer::from_pem_file(self.0.path().join("ca/ca.crl")).unwrap()
+        CertificateRevocationListDer::from_pem_file(self.0.path().join("ca/ca.crt")).unwrap()
     }
 
     /// Whether the broker of one folder, as a client, and that of another believe each other,
@@ -177,7 +177,7 @@ fn a_certificate_is_for_the_brokers_own_key_and_nobody_elses() {
     let a = stage.issue("a", "a.example.org");
     stage.issue("b", "b.example.org");
     let shown = sangam_json(&["ca", "show", &stage.at("a/broker.crt")]);
-    assert_eq!(shown["broker"], a.as_str());
+    assert_eq!(shown["certificate"]["broker"], a.as_str());
     // One broker passes neither under the other's id nor with the other's certificate.
     let other = format!("{a}.sangam.internal");
     stage.is_refused(("a", "b"), &other, "not valid for name");
@@ -256,7 +256,7 @@ fn a_revoked_certificate_is_refused_and_its_successor_is_not() {
         "--force",
     ]);
     stage.shake_hands(("a", "b"), "b.example.org", 0).unwrap();
-    let shown = sangam(&["ca", "show", &stage.at("ca/ca.crl")]);
+    let shown = sangam(&["ca", "show", &stage.at("ca/ca.crt")]);
     let serial = revoked["revoked"][0].as_str().unwrap();
     assert!(shown.contains(serial), "{shown}");
 }
@@ -420,4 +420,44 @@ fn what_goes_wrong_says_what_to_do() {
         assert_eq!(output.status.code(), Some(code), "{args:?}: {said}");
         assert!(said.contains(word), "{args:?}: {said}");
     }
+}
+
+#[test]
+fn a_broker_serves_with_what_was_issued_until_it_is_revoked() {
+    let stage = Stage::new();
+    let broker = stage.issue("a", "127.0.0.1");
+    let config = format!(
+        "[listen]\ntls = [\"127.0.0.1:0\"]\n[tls]\ncertificate = \"{}\"\nkey = \"{}\"\nca = \"{}\"\n",
+        stage.at("a/broker.crt"),
+        stage.at("a/broker.key"),
+        stage.at("a/ca.crt"),
+    );
+    let path = stage.at("sangam.toml");
+    fs::write(&path, config).unwrap();
+    let mut command = common::sangam(&["serve", "--dev", "--json", "--log", "error"]);
+    command.args([
+        "--listen",
+        "127.0.0.1:0",
+        "--http",
+        "127.0.0.1:0",
+        "--config",
+        &path,
+    ]);
+    let mut serving = common::Running::start(command);
+    let ready = serving.json_line();
+    let from = format!("tls://{}", ready["tls"][0].as_str().unwrap());
+    let play = |ca: &str| {
+        let ca = stage.at(ca);
+        let mut args = vec!["play", "--json", "--from", &from, "--topic", "a/#"];
+        args.extend(["--seconds", "1", "--ca", &ca]);
+        run(&args)
+    };
+    let output = play("a/ca.crt");
+    assert!(output.status.success(), "{}", text(&output.stderr));
+
+    let ca = stage.at("ca");
+    sangam(&["ca", "revoke", "--dir", &ca, "--broker", &broker]);
+    let output = play("ca/ca.crt");
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(5), "{said}");
 }

@@ -1,7 +1,7 @@
 //! A small certificate authority for brokers.
 //!
-//! It lives in a folder: its key, its certificate, the list of what it has revoked, and a book of
-//! what it has issued. A broker's certificate is for the broker's own identity key, which never
+//! It lives in a folder: its key, its certificate with the list of what it has revoked, and a book
+//! of what it has issued. A broker's certificate is for the broker's own identity key, which never
 //! leaves the broker's machine.
 
 mod book;
@@ -33,7 +33,6 @@ pub(crate) use read::{Document, Facts, Request};
 /// Files of an authority's folder.
 const KEY: &str = "ca.key";
 pub(crate) const CERTIFICATE: &str = "ca.crt";
-pub(crate) const REVOKED: &str = "ca.crl";
 /// How far before its issue a certificate is good, for machines whose clocks are behind.
 const BACKDATED: Duration = Duration::from_secs(3_600);
 /// Revocation lists replace each other when something is revoked, not when time has passed.
@@ -102,10 +101,8 @@ impl Ca {
         (params.not_before, params.not_after) = validity(days);
         params.serial_number = Some(serial()?);
         let certificate = params.self_signed(&key)?.der().clone();
-        let pem = pem::write(pem::CERTIFICATE, &certificate);
         let private = pem::write(pem::PRIVATE_KEY, key.serialized_der());
         write(&folder.join(KEY), &private, Readers::Owner)?;
-        write(&folder.join(CERTIFICATE), &pem, Readers::All)?;
         Book::default().write(folder)?;
         let ca = Self {
             folder: folder.to_owned(),
@@ -117,8 +114,8 @@ impl Ca {
     }
 
     /// The files of an authority in this folder.
-    pub(crate) fn files(folder: &Path) -> [PathBuf; 4] {
-        [KEY, CERTIFICATE, REVOKED, book::FILE].map(|name| folder.join(name))
+    pub(crate) fn files(folder: &Path) -> [PathBuf; 3] {
+        [KEY, CERTIFICATE, book::FILE].map(|name| folder.join(name))
     }
 
     /// The authority in a folder.
@@ -146,17 +143,12 @@ impl Ca {
         })
     }
 
-    /// The authority's own certificate, in PEM.
-    pub(crate) fn certificate(&self) -> String {
-        pem::write(pem::CERTIFICATE, &self.certificate)
-    }
-
-    /// What is revoked, in PEM.
+    /// What brokers need: the authority's own certificate and what it has revoked, in PEM.
     ///
     /// # Errors
     /// The file cannot be read.
-    pub(crate) fn revoked(&self) -> Result<String, CaError> {
-        text(&self.folder.join(REVOKED))
+    pub(crate) fn published(&self) -> Result<String, CaError> {
+        text(&self.folder.join(CERTIFICATE))
     }
 
     /// Makes a certificate and writes it into the book.
@@ -209,7 +201,7 @@ impl Ca {
         Ok(revoked)
     }
 
-    /// Writes the list of what is revoked (RFC 5280 section 5).
+    /// Writes the certificate, and behind it the list of what is revoked (RFC 5280 section 5).
     fn publish(&self, book: &Book) -> Result<(), CaError> {
         let (mut revoked_certs, now) = (Vec::new(), now());
         for (entry, when) in book.revoked() {
@@ -234,8 +226,9 @@ impl Ca {
             key_identifier_method: KeyIdMethod::Sha256,
         };
         let list = list.signed_by(&self.issuer)?;
-        let pem = pem::write(pem::REVOCATION_LIST, list.der());
-        write(&self.folder.join(REVOKED), &pem, Readers::All)
+        let list = pem::write(pem::REVOCATION_LIST, list.der());
+        let both = pem::write(pem::CERTIFICATE, &self.certificate) + &list;
+        write(&self.folder.join(CERTIFICATE), &both, Readers::All)
     }
 }
 

@@ -19,8 +19,8 @@ use crate::pem::{self, Pem};
 /// What a file holds.
 #[derive(Debug)]
 pub(crate) enum Document {
-    /// A certificate; the first if there are several.
-    Certificate(Facts),
+    /// A certificate, the first if there are several, and what a list behind it revokes.
+    Certificate(Facts, Vec<String>),
     /// A request for one.
     Request(Request),
     /// Serial numbers of revoked certificates.
@@ -58,18 +58,20 @@ impl Document {
     /// It cannot be read, or holds something else.
     pub(crate) fn read(path: &Path) -> Result<Self, CaError> {
         let wrong = |what| CaError::Wrong(path.to_owned(), what);
-        Ok(match pem::first(&text(path)?) {
+        let all = pem::all(&text(path)?);
+        let mut revoked = Vec::new();
+        for one in &all {
+            if let Pem::RevocationList(der) = one {
+                revoked.extend(serials(der).ok_or_else(|| wrong("a damaged list"))?);
+            }
+        }
+        Ok(match all.into_iter().next() {
             Some(Pem::Certificate(der)) => {
                 let facts = Facts::of(&der).ok_or_else(|| wrong("a damaged certificate"))?;
-                Self::Certificate(facts)
+                Self::Certificate(facts, revoked)
             }
             Some(Pem::Request(_)) => Self::Request(Request::read(path)?),
-            Some(Pem::RevocationList(der)) => {
-                let list = CertificateRevocationList::from_der(&der);
-                let (_, list) = list.map_err(|_| wrong("a damaged list"))?;
-                let serials = list.iter_revoked_certificates();
-                Self::Revoked(serials.map(|one| one.raw_serial_as_string()).collect())
-            }
+            Some(Pem::RevocationList(_)) => Self::Revoked(revoked),
             Some(Pem::PrivateKey(_)) => return Err(wrong("a private key; show it to nobody")),
             _ => return Err(wrong("no certificate, request or revocation list in PEM")),
         })
@@ -123,6 +125,12 @@ impl Facts {
                 .map(|key| id_of(&key).to_string()),
         })
     }
+}
+
+fn serials(list: &[u8]) -> Option<Vec<String>> {
+    let (_, list) = CertificateRevocationList::from_der(list).ok()?;
+    let serials = list.iter_revoked_certificates();
+    Some(serials.map(|one| one.raw_serial_as_string()).collect())
 }
 
 fn name(name: &SanType) -> Option<Name> {

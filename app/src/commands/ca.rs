@@ -51,22 +51,21 @@ fn init(args: &InitArgs, as_json: bool) -> Result<(), Failure> {
 fn issue(args: &CaIssueArgs, as_json: bool) -> Result<(), Failure> {
     let authority = Ca::open(&args.dir).map_err(failed)?;
     let at = |name: &str| args.out.join(name);
-    let files = [CERTIFICATE, ca::CERTIFICATE, ca::REVOKED].map(at);
+    let files = [CERTIFICATE, ca::CERTIFICATE].map(at);
     keep::nothing_there(&files, args.force)?;
     let key = key_in(&args.out)?;
     let (names, days) = (args.wish.name.clone(), args.wish.days);
     let issued = make(&authority, &key, (names, days))?;
-    let revoked = authority.revoked().map_err(failed)?;
-    let texts = [&issued.pem, &authority.certificate(), &revoked];
+    let texts = [&issued.pem, &authority.published().map_err(failed)?];
     for (path, text) in files.iter().zip(texts) {
         keep::write(path, text.as_bytes(), Readers::All).map_err(io(path.display()))?;
     }
     let file = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-    let [certificate, ca, revoked] = files.map(|path| file(&path));
+    let [certificate, ca] = files.map(|path| file(&path));
     let key = file(&at(identity::KEY_FILE));
     if as_json {
         output::json_line(&json!({
-            "certificate": certificate, "key": key, "ca": ca, "revoked": revoked,
+            "certificate": certificate, "key": key, "ca": ca,
             "serial": issued.entry.serial, "broker": issued.entry.broker,
             "names": issued.entry.names, "until": issued.entry.until,
         }));
@@ -135,8 +134,15 @@ fn sign(args: &SignArgs, as_json: bool) -> Result<(), Failure> {
 
 fn show(file: &Path, as_json: bool) -> Result<(), Failure> {
     match Document::read(file).map_err(failed)? {
-        Document::Certificate(facts) if as_json => output::json_line(&facts),
-        Document::Certificate(facts) => output::text(&words(&facts)),
+        Document::Certificate(facts, revoked) if as_json => {
+            output::json_line(&json!({ "certificate": facts, "revoked": revoked }));
+        }
+        Document::Certificate(facts, revoked) => {
+            output::text(&words(&facts));
+            if facts.authority {
+                output::line(&list(&revoked));
+            }
+        }
         Document::Request(request) => {
             let names: Vec<_> = request.names.iter().map(Name::to_string).collect();
             if as_json {
@@ -153,10 +159,7 @@ fn show(file: &Path, as_json: bool) -> Result<(), Failure> {
         Document::Revoked(serials) if as_json => {
             output::json_line(&json!({ "revoked": serials }));
         }
-        Document::Revoked(serials) if serials.is_empty() => output::line("nothing is revoked"),
-        Document::Revoked(serials) => {
-            output::line(&format!("revoked    {}", serials.join("\n           ")));
-        }
+        Document::Revoked(serials) => output::line(&list(&serials)),
     }
     Ok(())
 }
@@ -175,10 +178,10 @@ fn revoke(args: &RevokeArgs, as_json: bool) -> Result<(), Failure> {
         return Err(Failure::new(Exit::Failure, message)
             .hint("`sangam ca show FILE` tells a certificate's broker and serial number"));
     }
-    let list = args.dir.join(ca::REVOKED);
+    let list = args.dir.join(ca::CERTIFICATE);
     if as_json {
         let serials: Vec<_> = revoked.iter().map(|entry| &entry.serial).collect();
-        output::json_line(&json!({ "revoked": serials, "list": list }));
+        output::json_line(&json!({ "revoked": serials, "ca": list }));
         return Ok(());
     }
     for entry in &revoked {
@@ -188,7 +191,8 @@ fn revoke(args: &RevokeArgs, as_json: bool) -> Result<(), Failure> {
         ));
     }
     output::line(&format!(
-        "\nnext: bring {} to every broker, beside its ca.crt; until then they do not know",
+        "\nnext: bring {} to every broker in place of the older one, and let it read that again \
+         (SIGHUP); until then they do not know",
         list.display()
     ));
     Ok(())
@@ -209,6 +213,13 @@ fn key_in(folder: &Path) -> Result<KeyPair, Failure> {
     let pkcs8 = PrivatePkcs8KeyDer::from(pkcs8);
     KeyPair::from_pkcs8_der_and_sign_algo(&pkcs8, &rcgen::PKCS_ED25519)
         .map_err(|error| failed(error.into()))
+}
+
+fn list(revoked: &[String]) -> String {
+    match revoked {
+        [] => "revoked    nothing".to_owned(),
+        serials => format!("revoked    {}", serials.join("\n           ")),
+    }
 }
 
 fn summary(entry: &Entry) -> String {
@@ -253,9 +264,7 @@ fn failed(error: CaError) -> Failure {
 
 fn missing(path: &Path) -> &'static str {
     match path.file_name().and_then(|name| name.to_str()) {
-        Some("ca.key" | "ca.crt" | "ca.crl") => {
-            "`sangam ca init --dir DIR --name ORG` makes an authority"
-        }
+        Some("ca.key" | "ca.crt") => "`sangam ca init --dir DIR --name ORG` makes an authority",
         _ => "",
     }
 }
