@@ -142,7 +142,7 @@ fn world(network: &Emulator, layout: &Layout) -> World {
     };
     let stand = |site: &usize| Stand {
         site: sites.get(*site).cloned(),
-        dials: (*site != FIRST).then_some(0),
+        dials: (*site != FIRST).then_some(0).into_iter().collect(),
     };
     let station = |site: &Site| Station {
         site: Some(site.clone()),
