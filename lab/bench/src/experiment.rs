@@ -7,6 +7,7 @@ mod cloud_voip;
 mod columns;
 mod double_queue;
 mod emulator;
+mod failover;
 mod fanout;
 mod limit;
 mod link_throughput;
@@ -15,6 +16,7 @@ mod meetings_single_broker;
 mod single_meeting;
 mod smoke;
 mod stability;
+mod topologies;
 mod wide_area;
 
 use std::time::Duration;
@@ -125,6 +127,16 @@ pub(crate) const ALL: &[Experiment] = &[
         about: "one video meeting at four sites, a broker at one or at each (Uyar & Fox, \
                 Tables 14 to 16)",
         run: wide_area::run,
+    },
+    Experiment {
+        name: "topologies",
+        about: "meetings of 20 and 40 over a chain, ring, star, mesh and hierarchy of brokers",
+        run: topologies::run,
+    },
+    Experiment {
+        name: "failover",
+        about: "links cut and silent, brokers killed and frozen: how long media stops, and for whom",
+        run: failover::run,
     },
     Experiment {
         name: "capacity",

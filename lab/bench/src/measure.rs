@@ -17,6 +17,15 @@ pub(crate) const LATE: Duration = Duration::from_millis(100);
 /// Longest latency that is told apart, in microseconds.
 const LATENCY_MAX_US: u64 = 60_000_000;
 
+/// One packet at one receiver.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Arrival {
+    /// What it said of itself.
+    pub(crate) stamp: Stamp,
+    /// When it was read.
+    pub(crate) at: Time,
+}
+
 /// One receiver's record of one stream, over the packets sent within the window.
 #[derive(Clone)]
 pub(crate) struct Reception {
@@ -26,6 +35,8 @@ pub(crate) struct Reception {
     last: Option<(Time, Time)>,
     jitter_us: f64,
     jitter_sum_us: f64,
+    /// Each packet, again ones too, as it came; only if that was asked for.
+    pub(crate) arrivals: Option<Vec<Arrival>>,
     /// Different packets.
     pub(crate) received: u64,
     /// Packets that came again.
@@ -46,14 +57,26 @@ impl Reception {
             last: None,
             jitter_us: 0.0,
             jitter_sum_us: 0.0,
+            arrivals: None,
             received: 0,
             duplicates: 0,
             late: 0,
         }
     }
 
+    /// Nothing received; every arrival will be written down.
+    pub(crate) fn recording() -> Self {
+        Self {
+            arrivals: Some(Vec::new()),
+            ..Self::new()
+        }
+    }
+
     /// Takes a packet of the window.
     pub(crate) fn take(&mut self, stamp: Stamp, arrived: Time) {
+        if let Some(arrivals) = &mut self.arrivals {
+            arrivals.push(Arrival { stamp, at: arrived });
+        }
         if !self.is_new(stamp.number) {
             self.duplicates += 1;
             return;

@@ -18,10 +18,11 @@ use crate::crowd::Publishers;
 use crate::error::Error;
 use crate::load::Load;
 use crate::measure::{LATE, Window};
-use crate::process::{Broker, Setup, own_cpu, thread_cpu};
+use crate::process::{Broker, Queuing, Setup, own_cpu, thread_cpu};
 use joining::Crowd;
 use traffic::Snapshot;
 
+pub(crate) use joining::wait;
 pub(crate) use outcome::{Outcome, Seen, Usage};
 pub(crate) use plan::{Meeting, Place, Plan, Probe};
 pub(crate) use world::{Stand, Venue, World};
@@ -51,7 +52,7 @@ pub(crate) fn run(plan: &Plan) -> Result<Outcome, Error> {
 /// As [`run`], and if the emulator ends.
 pub(crate) fn run_in(world: &World, plan: &Plan) -> Result<Outcome, Error> {
     let folder = Folder::new()?;
-    let brokers = start(world, plan, &folder)?;
+    let brokers = start(world, (plan.shards, plan.queuing), &folder)?;
     let window = Arc::new(Window::new());
     let mut crowd = Crowd::new(world, Arc::clone(&window))?;
     crowd.join(plan, &brokers)?;
@@ -160,15 +161,26 @@ fn measure(
 }
 
 /// Starts the brokers in order.
-fn start(world: &World, plan: &Plan, folder: &Folder) -> Result<Vec<Broker>, Error> {
+///
+/// # Errors
+/// If one is not ready in time.
+pub(crate) fn start(
+    world: &World,
+    (shards, queuing): (usize, Queuing),
+    folder: &Folder,
+) -> Result<Vec<Broker>, Error> {
     let mut brokers: Vec<Broker> = Vec::new();
     for (number, stand) in world.brokers.iter().enumerate() {
-        let dialled = stand.dials.and_then(|dials| brokers.get(dials));
+        let dialled = stand
+            .dials
+            .iter()
+            .filter_map(|dialled| brokers.get(*dialled));
         let setup = Setup {
             number: number + 1,
-            shards: plan.shards,
-            queuing: plan.queuing,
-            neighbour: dialled.map(|broker| broker.udp),
+            shards,
+            queuing,
+            neighbours: dialled.map(|broker| broker.udp).collect(),
+            port: 0,
             site: stand.site.clone(),
         };
         brokers.push(Broker::start(&setup, &folder.0)?);
@@ -194,10 +206,14 @@ fn wait_for_first_packets(crowd: &Crowd) -> Result<(), Error> {
 }
 
 /// A folder for configurations and logs that goes with the run.
-struct Folder(PathBuf);
+pub(crate) struct Folder(PathBuf);
 
 impl Folder {
-    fn new() -> Result<Self, Error> {
+    /// An empty one.
+    ///
+    /// # Errors
+    /// [`Error::File`] if it cannot be made.
+    pub(crate) fn new() -> Result<Self, Error> {
         let name = format!(
             "sangam-bench-{}-{}",
             std::process::id(),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::{self, Receiver, Sender, TryRecvError};
+use std::sync::mpsc::{self, Receiver, Sender, SyncSender, TryRecvError};
 use std::thread::{self, JoinHandle};
 
 use sangam_model::Time;
@@ -36,13 +36,20 @@ enum Command {
     Add(Vec<Spec>),
     Count,
     Deafen,
+    Forget(SyncSender<()>),
     Finish,
 }
 
 /// What a receiver does with an event.
 enum Ears {
     Count(Vec<u32>, Vec<u32>),
-    Measure(Vec<Reception>, Vec<bool>, Arc<Window>),
+    Measure(Vec<Reception>, Vec<bool>, Measuring),
+}
+
+/// What measured participants write down, and which packets.
+struct Measuring {
+    window: Arc<Window>,
+    blank: fn() -> Reception,
 }
 
 impl Listener {
@@ -63,11 +70,25 @@ impl Listener {
     /// # Errors
     /// [`Error::System`] if the poller cannot be opened.
     pub(crate) fn measured(window: Arc<Window>) -> Result<Self, Error> {
+        let blank = Reception::new;
+        Self::measuring(Measuring { window, blank })
+    }
+
+    /// The same, and every arrival is written down.
+    ///
+    /// # Errors
+    /// [`Error::System`] if the poller cannot be opened.
+    pub(crate) fn recording(window: Arc<Window>) -> Result<Self, Error> {
+        let blank = Reception::recording;
+        Self::measuring(Measuring { window, blank })
+    }
+
+    fn measuring(measuring: Measuring) -> Result<Self, Error> {
         let tally = Arc::new(Tally::default());
         let own = Arc::clone(&tally);
         let home = Home::new(loopback::PROBES, None);
         let station = Station::new(home.clone(), Sockets::Own, PROBE_BUFFER, own)?;
-        let ears = Ears::Measure(Vec::new(), Vec::new(), window);
+        let ears = Ears::Measure(Vec::new(), Vec::new(), measuring);
         Ok(Self::spawn(station, (ears, home), tally))
     }
 
@@ -104,6 +125,14 @@ impl Listener {
     pub(crate) fn is_announced(&self) -> bool {
         self.tell(Command::Count);
         self.tally.announced.load(Ordering::Relaxed) == self.expected
+    }
+
+    /// From now on every measured participant counts as silent until it gets an event.
+    pub(crate) fn forget(&self) {
+        let (done, told) = mpsc::sync_channel(1);
+        self.tell(Command::Forget(done));
+        // Where the thread has ended there is nobody to wait for.
+        let _ = told.recv();
     }
 
     /// Ends it and returns what measured participants recorded, in their order.
@@ -145,6 +174,11 @@ fn run(
                 deaf = true;
                 station.stop_reading();
             }
+            Ok(Command::Forget(done)) => {
+                ears.forget();
+                tally.silent.store(ears.silent(), Ordering::Relaxed);
+                let _ = done.send(());
+            }
             Ok(Command::Finish) | Err(TryRecvError::Disconnected) => break,
             Err(TryRecvError::Empty) => {}
         }
@@ -168,8 +202,8 @@ impl Ears {
                 counts.push(0);
                 before.push(0);
             }
-            Self::Measure(receptions, awake, _) => {
-                receptions.push(Reception::new());
+            Self::Measure(receptions, awake, measuring) => {
+                receptions.push((measuring.blank)());
                 awake.push(false);
             }
         }
@@ -182,17 +216,23 @@ impl Ears {
                     *count = count.wrapping_add(1);
                 }
             }
-            Self::Measure(receptions, awake, window) => {
+            Self::Measure(receptions, awake, measuring) => {
                 if let Some(awake) = awake.get_mut(number) {
                     *awake = true;
                 }
                 if let (Some(reception), Some(stamp)) =
                     (receptions.get_mut(number), Stamp::of_event(event))
-                    && window.holds(stamp.sent)
+                    && measuring.window.holds(stamp.sent)
                 {
                     reception.take(stamp, now);
                 }
             }
+        }
+    }
+
+    fn forget(&mut self) {
+        if let Self::Measure(_, awake, _) = self {
+            awake.fill(false);
         }
     }
 

@@ -224,6 +224,10 @@ impl Studio {
             self.due.pop();
             self.due.push(Reverse((at + load.interval, number)));
             let source = &mut self.sources[number];
+            if let Some(stream) = self.station.peers.get(source.peer).and_then(|p| p.stream) {
+                // Its broker may have begun a new life, and granted another.
+                source.packetizer.publish_as(stream);
+            }
             let frame = load.frame(source.frame);
             source.frame += 1;
             let burst = source.packetizer.frame(frame, now);

@@ -58,7 +58,7 @@ pub(super) fn run_across(options: &Options) -> Result<Reports, Error> {
     let world = World {
         brokers: vec![Stand {
             site: eu,
-            dials: None,
+            dials: Vec::new(),
         }],
         places: vec![Venue {
             site: us,

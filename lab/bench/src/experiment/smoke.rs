@@ -1,11 +1,11 @@
-//! `smoke`: a few seconds over two linked brokers, on loopback and at two sites of the emulator.
-//! Correctness only, nothing is timed.
+//! `smoke`: a few seconds over two linked brokers, on loopback and at two sites of the emulator,
+//! then over three of which one is killed. Correctness only, nothing is timed.
 
 use std::time::Duration;
 
 use sangam_emulator::{Emulator, Quality};
 
-use super::{Reports, columns, one_meeting};
+use super::{Reports, columns, failover, one_meeting};
 use crate::args::{Options, Receivers};
 use crate::error::Error;
 use crate::load::Media;
@@ -44,7 +44,7 @@ pub(super) fn run(options: &Options) -> Result<Reports, Error> {
         Ok(network) => parts.push(apart(network)?),
         Err(error) => report.notes.push(format!("Without sites: {error}")),
     }
-    let mut progress = Progress::new(parts.len());
+    let mut progress = Progress::new(parts.len() + 1);
     for Part { name, media, world } in parts {
         progress.at(name);
         let plan = Plan {
@@ -59,6 +59,10 @@ pub(super) fn run(options: &Options) -> Result<Reports, Error> {
         let outcome = scenario::run_in(&world, &plan)?;
         check(&mut report, name, &outcome);
         progress.step();
+    }
+    if network.is_ok() {
+        progress.at("a broker killed");
+        failover::smoke(&mut report)?;
     }
     Ok(vec![("smoke".to_owned(), report)])
 }

@@ -72,7 +72,7 @@ fn world(network: &Emulator) -> World {
     let sites = network.sites();
     let stand = |number: usize| Stand {
         site: sites.get(number).cloned(),
-        dials: number.checked_sub(1),
+        dials: number.checked_sub(1).into_iter().collect(),
     };
     let venue = |broker: usize| Venue {
         site: sites.get(broker).cloned(),

@@ -149,7 +149,7 @@ fn world(network: &Emulator, layout: &Layout) -> World {
     let with_broker = layout.with_broker();
     let stand = |site: &usize| Stand {
         site: sites.get(*site).cloned(),
-        dials: (*site != FIRST).then_some(0),
+        dials: (*site != FIRST).then_some(0).into_iter().collect(),
     };
     let venue = |site: &Site| Venue {
         site: Some(site.clone()),

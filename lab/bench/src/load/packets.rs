@@ -45,6 +45,11 @@ impl Packetizer {
         }
     }
 
+    /// From now on the packets are this stream's.
+    pub(crate) fn publish_as(&mut self, stream: StreamId) {
+        self.stream = stream;
+    }
+
     /// The next frame's packets, stamped with `now`.
     pub(crate) fn frame(&mut self, frame: Frame, now: Time) -> Burst<'_> {
         let size = usize::from(frame.datagram_len());

@@ -30,6 +30,8 @@ pub(crate) struct Broker {
     site: Option<Site>,
     http: SocketAddr,
     log: PathBuf,
+    setup: Setup,
+    folder: PathBuf,
     /// Where clients and neighbours send.
     pub(crate) udp: SocketAddr,
 }
@@ -61,11 +63,48 @@ impl Broker {
             site,
             http,
             log,
+            setup: setup.clone(),
+            folder: folder.to_owned(),
             udp,
         };
         broker.wait_until_ready()?;
         broker.udp = broker.describe()?;
         Ok(broker)
+    }
+
+    /// Starts it once more where it was, in a new life, and waits until it is ready. It has to be
+    /// dead.
+    ///
+    /// # Errors
+    /// As [`Broker::start`].
+    pub(crate) fn restart(&mut self) -> Result<(), Error> {
+        let setup = Setup {
+            port: self.udp.port(),
+            ..self.setup.clone()
+        };
+        let folder = self.folder.clone();
+        *self = Self::start(&setup, &folder)?;
+        Ok(())
+    }
+
+    /// Kills the process, without a word to anybody.
+    ///
+    /// # Errors
+    /// [`Error::System`] if the kernel refuses.
+    pub(crate) fn kill(&mut self) -> Result<(), Error> {
+        let killed = self.child.kill().and_then(|()| self.child.wait());
+        killed.map_err(|error| Error::System("killing a broker", error))?;
+        Ok(())
+    }
+
+    /// Sends the process a signal.
+    ///
+    /// # Errors
+    /// [`Error::System`] if the kernel refuses.
+    pub(crate) fn signal(&self, signal: Signal) -> Result<(), Error> {
+        let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
+        pid.map_or(Ok(()), |pid| kill_process(pid, signal))
+            .map_err(|error| Error::System("a signal to a broker", error.into()))
     }
 
     /// The broker's counters now.
@@ -126,10 +165,9 @@ impl Broker {
     }
 
     fn stop(&mut self) {
-        if let Some(pid) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw) {
-            // It may be gone already.
-            let _ = kill_process(pid, Signal::TERM);
-        }
+        // It may be gone already, or frozen.
+        let _ = self.signal(Signal::TERM);
+        let _ = self.signal(Signal::CONT);
         let begun = Instant::now();
         while begun.elapsed() < STOP_PATIENCE {
             if !matches!(self.child.try_wait(), Ok(None)) {

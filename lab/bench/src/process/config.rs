@@ -24,8 +24,10 @@ pub(crate) struct Setup {
     pub(crate) shards: usize,
     /// The kind of queuing.
     pub(crate) queuing: Queuing,
-    /// The neighbour to dial.
-    pub(crate) neighbour: Option<SocketAddr>,
+    /// The neighbours to dial.
+    pub(crate) neighbours: Vec<SocketAddr>,
+    /// Where clients and neighbours send; 0: the kernel chooses.
+    pub(crate) port: u16,
     /// The site it runs in; `None`: on loopback.
     pub(crate) site: Option<Site>,
 }
@@ -41,8 +43,8 @@ impl Queuing {
 }
 
 impl Setup {
-    /// The file's text. The kernel chooses the ports for media; the one for HTTP is known
-    /// beforehand, since the others are asked for there.
+    /// The file's text. The port for HTTP is known beforehand, since the others are asked for
+    /// there.
     pub(super) fn to_toml(&self, http: SocketAddr, folder: &str) -> String {
         let (udp, neighbours) = match &self.site {
             None => (Ipv4Addr::LOCALHOST, "127.0.0.0/8"),
@@ -55,7 +57,7 @@ impl Setup {
              shards = {}\n\
              queuing = \"{}\"\n\n\
              [listen]\n\
-             udp = [\"{udp}:0\"]\n\
+             udp = [\"{udp}:{}\"]\n\
              tcp = []\n\
              http = \"{http}\"\n\n\
              [links]\n\
@@ -67,8 +69,9 @@ impl Setup {
             self.number,
             self.shards,
             self.queuing.name(),
+            self.port,
         );
-        if let Some(neighbour) = self.neighbour {
+        for neighbour in &self.neighbours {
             let _ = write!(text, "\n[[link]]\naddress = \"{neighbour}\"\n");
         }
         text
@@ -85,7 +88,8 @@ mod tests {
             number: 2,
             shards: 1,
             queuing: Queuing::Single,
-            neighbour: Some(SocketAddr::from(([127, 0, 0, 1], 7000))),
+            neighbours: vec![SocketAddr::from(([127, 0, 0, 1], 7000))],
+            port: 0,
             site: None,
         };
         let text = setup.to_toml(SocketAddr::from(([127, 0, 0, 1], 8080)), "/tmp/b2");

@@ -202,7 +202,7 @@ pub(super) fn publishers(plan: &Plan, world: &World, brokers: &[Broker]) -> Vec<
 ///
 /// # Errors
 /// [`Error::Join`] if it does not come to hold.
-pub(super) fn wait(who: &str, count: usize, done: impl Fn() -> bool) -> Result<(), Error> {
+pub(crate) fn wait(who: &str, count: usize, done: impl Fn() -> bool) -> Result<(), Error> {
     let patience = PATIENCE + PATIENCE_EACH * count as u32;
     let begun = Instant::now();
     while !done() {

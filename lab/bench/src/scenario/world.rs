@@ -24,8 +24,8 @@ pub(crate) struct World {
 pub(crate) struct Stand {
     /// Its site; `None`: loopback.
     pub(crate) site: Option<Site>,
-    /// The broker that it dials, one that started before.
-    pub(crate) dials: Option<usize>,
+    /// The brokers that it dials, which started before.
+    pub(crate) dials: Vec<usize>,
 }
 
 /// Participants of one place.
@@ -42,7 +42,7 @@ impl World {
     pub(crate) fn chain(brokers: usize) -> Self {
         let stand = |number: usize| Stand {
             site: None,
-            dials: number.checked_sub(1),
+            dials: number.checked_sub(1).into_iter().collect(),
         };
         let venue = |broker| Venue { site: None, broker };
         Self {
