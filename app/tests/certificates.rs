@@ -427,7 +427,8 @@ fn a_broker_serves_with_what_was_issued_until_it_is_revoked() {
     let stage = Stage::new();
     let broker = stage.issue("a", "127.0.0.1");
     let config = format!(
-        "[listen]\ntls = [\"127.0.0.1:0\"]\n[tls]\ncertificate = \"{}\"\nkey = \"{}\"\nca = \"{}\"\n",
+        "[listen]\ntls = [\"127.0.0.1:0\"]\n\
+         [tls]\ncertificate = \"{}\"\nkey = \"{}\"\nca = \"{}\"\n",
         stage.at("a/broker.crt"),
         stage.at("a/broker.key"),
         stage.at("a/ca.crt"),
