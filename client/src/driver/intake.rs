@@ -290,7 +290,10 @@ impl Intake<'_> {
         trial.up = Some((now, info));
         self.inbox.begin_overlap();
         self.shared.state().restore(|message| {
-            if let Message::Subscribe { request, .. } | Message::Publish { request, .. } = message {
+            if let Message::Subscribe { request, .. }
+            | Message::Publish { request, .. }
+            | Message::Authenticate { request, .. } = message
+            {
                 trial.pending.insert(request);
             }
             dialer.handle(now, DialInput::Send(message));
@@ -302,10 +305,11 @@ impl Intake<'_> {
         if let Some(trial) = &mut self.line.trial {
             trial.answered(now, &message);
         }
-        let reply = self.shared.state().apply(&message);
-        if let Some(reply) = reply {
-            self.line.send(now, reply);
-        }
+        let line = &mut *self.line;
+        // As in `up`.
+        self.shared
+            .state()
+            .apply(&message, |reply| line.send(now, reply));
         if !self.inbox.message(message) {
             let cause = "this client does not read what it receives";
             self.lost(now, cause.to_owned());

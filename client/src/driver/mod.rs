@@ -71,7 +71,7 @@ fn spawn(ways: Vec<Way>, options: &ClientOptions) -> io::Result<Parts> {
     let capacity = options.queue.max(QUEUE_MIN);
     let (ClientDoor { sender, receiver }, door) = door(capacity, waker)?;
     let pool = options.send_buffers.pool();
-    let state = State::new(Link::Down);
+    let state = State::new(Link::Down, options.token.clone());
     let shared = Arc::new(Shared::new(state, sender, pool, options.trace_every));
     let inbox = Inbox::new(
         door,

@@ -210,7 +210,7 @@ impl Lane {
                 Wish::Up(welcome) => {
                     let peer = (welcome.broker, welcome.incarnation);
                     if !self.is_proved(id, peer.0) {
-                        tracing::warn!(broker = %peer.0, "a neighbour's certificate is not its own");
+                        tracing::warn!(broker = %peer.0, "a neighbour's certificate is another's");
                         self.drop_link(id, Refusal::Identity);
                         return;
                     }

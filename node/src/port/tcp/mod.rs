@@ -24,6 +24,7 @@ use sangam_wire::{Frame, Hello, Message, Refusal, Refuse, Role, Welcome, WireErr
 
 use super::peers::Peers;
 use super::request;
+use crate::addresses::Knock;
 use crate::bucket::Bucket;
 use crate::counters::Counters;
 use crate::feedback;
@@ -91,7 +92,14 @@ impl TcpPort {
                 Ok(Some(_)) if self.peers.len() >= CONNECTIONS || !self.may_open(cx.now) => {
                     self.counters.dropped(DropReason::FloodHello);
                 }
-                Ok(Some((Some(framed), address))) => self.add(framed, address, cx),
+                Ok(Some((Some(framed), address))) => {
+                    match self.greeting.addresses.knock(address.ip()) {
+                        Knock::Enter { surplus } => {
+                            self.add(framed, (address, surplus), cx);
+                        }
+                        Knock::Leave => self.counters.dropped(DropReason::AddressFull),
+                    }
+                }
                 Ok(Some((None, _))) => self.counters.dropped(DropReason::StreamOpening),
                 Ok(None) => return,
                 Err(error) => return tracing::warn!(%error, "accepting a stream failed"),
@@ -104,9 +112,15 @@ impl TcpPort {
         !self.entrance.transport.is_encrypted() || self.openings.admits(now, HANDSHAKES_PER_S)
     }
 
-    fn add(&mut self, framed: Framed, address: SocketAddr, cx: &mut Context<'_>) {
+    fn add(
+        &mut self,
+        framed: Framed,
+        (address, surplus): (SocketAddr, bool),
+        cx: &mut Context<'_>,
+    ) {
         let key = self.peers.insert(Peer {
             address,
+            surplus,
             framed: None,
             session: None,
             waits_for_room: false,
@@ -118,8 +132,7 @@ impl TcpPort {
         let token = cx.token | u64::from(key + 1);
         if let Err(error) = cx.poller.add(framed.fd(), token, Interest::Read) {
             tracing::warn!(%error, "the stream of a client cannot be watched");
-            self.peers.remove(key);
-            return;
+            return self.remove(key, cx);
         }
         if let Some(peer) = self.peers.get_mut(key) {
             peer.framed = Some(framed);
@@ -219,8 +232,12 @@ impl TcpPort {
         }
         let frame = match verdict {
             Verdict::Retry(frame) | Verdict::Refuse(frame) => frame,
+            Verdict::Accept { .. } if peer.surplus => {
+                self.counters.dropped(DropReason::AddressFull);
+                Frame::Refuse(Greeting::no_room(hello, Refusal::Limit))
+            }
             Verdict::Accept { .. } if !self.greeting.enter() => {
-                Frame::Refuse(Greeting::full(hello))
+                Frame::Refuse(Greeting::no_room(hello, Refusal::Full))
             }
             Verdict::Accept { .. } => {
                 let config = SessionConfig {
@@ -263,10 +280,13 @@ impl TcpPort {
                 }
                 // Only broker links are suspected and measured.
                 Some(Output::Suspect | Output::Recovered | Output::Sample(_)) => {}
-                Some(Output::Message(message)) => match request::action(key, message, None) {
-                    Some(action) => cx.actions.push(action),
-                    None => self.counters.dropped(DropReason::ControlUnexpected),
-                },
+                Some(Output::Message(message)) => {
+                    let from = (peer.address.ip(), None);
+                    match request::action(key, message, from) {
+                        Some(action) => cx.actions.push(action),
+                        None => self.counters.dropped(DropReason::ControlUnexpected),
+                    }
+                }
                 Some(Output::Down(_)) => {
                     self.write(key, cx);
                     return self.remove(key, cx);
@@ -322,6 +342,7 @@ impl TcpPort {
             if peer.session.is_some() {
                 self.greeting.leave();
             }
+            self.greeting.addresses.leave(peer.address.ip());
             self.queued -= peer.queued;
             self.wheel.cancel(key);
             cx.actions.push(Action::Gone { peer: key });
