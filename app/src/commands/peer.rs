@@ -175,7 +175,9 @@ fn environment_proxy(addresses: &[Address]) -> Result<Option<ProxyAddress>, Fail
         return Ok(None);
     };
     let exempt = variable(["NO_PROXY", "no_proxy"]).unwrap_or_default();
-    let streams = |address: &&Address| !matches!(address.scheme, Scheme::Udp | Scheme::Quic);
+    // No proxy carries datagrams.
+    let datagrams = [Scheme::Udp, Scheme::Quic];
+    let streams = |address: &&Address| !datagrams.contains(&address.scheme);
     if addresses
         .iter()
         .filter(streams)
