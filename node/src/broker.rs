@@ -191,7 +191,7 @@ pub struct LinkInfo {
     /// What waits to be sent.
     pub queue: Queue,
     /// What may be sent, by congestion control; `None` before the first measurement
-    /// and where the transport has a window of its own.
+    /// and where the transport has a window of its own or stays within the machine.
     pub rate: Option<Bitrate>,
 }
 

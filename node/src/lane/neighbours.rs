@@ -1,7 +1,6 @@
 //! What neighbours and callers say to the lane, and what the lane answers.
 
 use std::net::SocketAddr;
-use std::time::Duration;
 
 use sangam_broker::{DropReason, LinkId};
 use sangam_io::pool::Packet;
@@ -301,11 +300,11 @@ impl Lane {
         link.up = true;
         link.told = None;
         // A QUIC connection has a window and a queue of its own. Within a machine there is no
-        // path to spare.
-        let pace = match &link.quic {
-            Some(_) => Pace::Free,
-            None if link.address.ip().is_loopback() => Pace::Begins(Some(Duration::ZERO)),
-            None => Pace::Begins(link.session().and_then(Session::rtt)),
+        // path to spare, and delay tells of its processors alone.
+        let pace = if link.quic.is_some() || link.address.ip().is_loopback() {
+            Pace::Free
+        } else {
+            Pace::Begins(link.session().and_then(Session::rtt))
         };
         self.outboxes.open(id, pace);
         link.peer = Some(peer);

@@ -55,7 +55,8 @@ struct Outbox {
 /// How the rate of a link is found.
 #[derive(Debug, Default)]
 pub(super) enum Pace {
-    /// Not at all: the transport has a window of its own, or the link is down.
+    /// Not at all: the transport has a window of its own, the link stays within the machine, or
+    /// it is down.
     #[default]
     Free,
     /// From the first measurement on; before it hardly anything flows. With the round trip, if
@@ -74,6 +75,7 @@ impl Outboxes {
         let outbox = self.outbox(link);
         outbox.pace = pace;
         outbox.pacer = Pacer::default();
+        outbox.cut.clear();
         outbox.dropped = 0;
     }
 
