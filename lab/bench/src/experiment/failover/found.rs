@@ -16,6 +16,8 @@ use crate::report::{Bound, Row, Verdict};
 const GAP_MS_MAX: f64 = 400.0;
 /// What was sent shortly before a failure may be lost in it: the longest way, and more.
 const ON_THE_WAY: Duration = Duration::from_millis(200);
+/// Ways are told by the latencies of this time.
+const RIGHT_BEFORE: Duration = Duration::from_secs(1);
 /// A way is taken again if packets take no longer than before it failed, and this.
 const SLACK: Duration = Duration::from_millis(4);
 
@@ -160,9 +162,9 @@ fn lost(episode: &Episode, log: &Log<'_>) -> u64 {
     log.lost(from, episode.mended).unwrap_or_default()
 }
 
-/// The latency before the failure.
+/// The latency right before the failure.
 fn usual(episode: &Episode, log: &Log<'_>) -> Duration {
-    log.latency(before(episode, CALM), episode.failed)
+    log.latency(before(episode, RIGHT_BEFORE), episode.failed)
 }
 
 fn before(episode: &Episode, span: Duration) -> Time {
