@@ -11,7 +11,7 @@ use std::time::Duration;
 use sangam_io::door::{ClientDoor, door};
 use sangam_io::tls::{Identity, Roots, TlsError};
 use sangam_io::wake::Waker;
-use sangam_model::{BrokerId, Filter, Incarnation, Measured, MediaInfo, StreamId, Topic};
+use sangam_model::{Bitrate, BrokerId, Filter, Incarnation, Measured, MediaInfo, StreamId, Topic};
 use sangam_wire::Traffic;
 
 use crate::certificate::Certificate;
@@ -154,6 +154,19 @@ pub struct Brief {
     pub draining: bool,
 }
 
+/// What waits to be sent over a link.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Queue {
+    /// Events.
+    pub packets: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// How long the last of them will wait at the link's rate.
+    pub time: Duration,
+    /// Events that were not queued, or dropped from the queue, since the link came up.
+    pub dropped: u64,
+}
+
 /// A neighbour link as it stands.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LinkInfo {
@@ -175,6 +188,11 @@ pub struct LinkInfo {
     pub sent: Traffic,
     /// Units received since the link came up.
     pub received: Traffic,
+    /// What waits to be sent.
+    pub queue: Queue,
+    /// What may be sent, by congestion control; `None` before the first measurement
+    /// and where the transport has a window of its own.
+    pub rate: Option<Bitrate>,
 }
 
 /// A way to one shard for the handle.

@@ -7,8 +7,8 @@ use std::sync::mpsc::{SyncSender, TrySendError};
 
 use sangam_broker::{LinkId, Owner};
 use sangam_io::wake::Waker;
-use sangam_model::{BrokerId, Filter, Measured, MediaInfo, StreamId, Time, Topic};
-use sangam_wire::Message;
+use sangam_model::{BrokerId, Filter, Grants, Measured, MediaInfo, StreamId, Time, Topic};
+use sangam_wire::{Message, Refusal};
 
 use sangam_io::pool::Packet;
 
@@ -24,7 +24,7 @@ pub(crate) struct Entry {
     pub(crate) at: Time,
 }
 
-/// To a shard, from control.
+/// To a shard, from control unless it says otherwise.
 #[derive(Debug)]
 pub(crate) enum ShardCommand {
     Added {
@@ -37,6 +37,12 @@ pub(crate) enum ShardCommand {
     Tell {
         to: Subscriber,
         message: Message,
+    },
+    /// From the verifier: what a client's token grants.
+    Judged {
+        to: Subscriber,
+        ticket: u64,
+        verdict: Result<Grants, Refusal>,
     },
     Stop,
 }

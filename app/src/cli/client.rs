@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::Args;
-use sangam_client::{Address, ProxyAddress};
+use sangam_client::{Address, ProxyAddress, Token};
 use sangam_model::{Filter, Topic};
 
 use crate::config::MediaSpec;
@@ -33,14 +33,26 @@ pub(crate) struct Peer {
     /// without the hosts of NO_PROXY]
     #[arg(long, value_name = "URL", global = true)]
     pub(crate) proxy: Option<ProxyAddress>,
+    /// Token for brokers that ask for one; others on this machine may see it here, so prefer
+    /// the variable or a file
+    #[arg(
+        long,
+        value_name = "TOKEN",
+        env = "SANGAM_TOKEN",
+        hide_env_values = true
+    )]
+    pub(crate) token: Option<Token>,
+    /// File with the token; when it changes, the newer token is shown without a gap
+    #[arg(long, value_name = "FILE")]
+    pub(crate) token_file: Option<PathBuf>,
 }
 
 /// Options of `sangam publish`.
 #[derive(Args, Debug)]
 #[command(group = clap::ArgGroup::new("source").required(true).args(["rtp", "file"]))]
 pub(crate) struct PublishArgs {
-    /// Broker to publish through: HOST:PORT, or with tcp://, tls://, ws:// or wss:// in front;
-    /// repeat it for other ways to the same broker, best first
+    /// Broker to publish through: HOST:PORT, or with quic://, tcp://, tls://, ws:// or
+    /// wss:// in front; repeat it for other ways to the same broker, best first
     #[arg(long, visible_alias = "broker", value_name = "ADDRESS", default_value = LOCAL)]
     pub(crate) to: Vec<Address>,
     #[command(flatten)]
@@ -71,8 +83,8 @@ pub(crate) struct PublishArgs {
 /// Options of `sangam play`.
 #[derive(Args, Debug)]
 pub(crate) struct PlayArgs {
-    /// Broker to receive from: HOST:PORT, or with tcp://, tls://, ws:// or wss:// in front; repeat
-    /// it for other ways to the same broker, best first
+    /// Broker to receive from: HOST:PORT, or with quic://, tcp://, tls://, ws:// or wss:// in
+    /// front; repeat it for other ways to the same broker, best first
     #[arg(long, visible_alias = "broker", value_name = "ADDRESS", default_value = LOCAL)]
     pub(crate) from: Vec<Address>,
     #[command(flatten)]

@@ -31,11 +31,17 @@ const DRAIN: Duration = Duration::from_millis(1_500);
 /// Runs a broker.
 pub(super) fn run(args: &ServeArgs, json: bool) -> Result<(), Failure> {
     let config = configuration(args)?;
+    let tokens = assemble::tokens(&config)?;
     let identity = identity(&config)?;
-    let broker = Broker::start(assemble::broker(&config, &identity)?).map_err(not_started)?;
+    let parts = assemble::broker(&config, &identity, tokens.clone())?;
+    let broker = Broker::start(parts).map_err(not_started)?;
     let runtime = Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(io("cannot start the HTTP side"))?;
-    let done = runtime.block_on(serve(args, config, broker, json));
+    let access = http::Access {
+        api: config.api.clone(),
+        tokens,
+    };
+    let done = runtime.block_on(serve(args, (config, access), broker, json));
     // Requests hold the broker, and the broker's folder stays locked until it is gone.
     drop(runtime);
     drop(identity);
@@ -44,7 +50,7 @@ pub(super) fn run(args: &ServeArgs, json: bool) -> Result<(), Failure> {
 
 async fn serve(
     args: &ServeArgs,
-    config: Config,
+    (config, access): (Config, http::Access),
     broker: Broker,
     json: bool,
 ) -> Result<(), Failure> {
@@ -59,7 +65,7 @@ async fn serve(
     let state = Arc::new(http::State {
         broker,
         name: config.broker.name,
-        api: config.api,
+        access,
         address,
         neighbours: config.neighbours.len(),
         started,
@@ -153,6 +159,9 @@ fn configuration(args: &ServeArgs) -> Result<Config, Failure> {
     if let Some(folder) = &args.data_dir {
         config.broker.data_dir = Some(folder.clone());
     }
+    if args.no_auth {
+        config.auth.required = false;
+    }
     if let Some(shards) = args.shards {
         config.broker.shards = shards;
     }
@@ -160,6 +169,7 @@ fn configuration(args: &ServeArgs) -> Result<Config, Failure> {
         .neighbours
         .extend(args.link.iter().map(|address| Neighbour {
             address: address.clone(),
+            fallback: None,
         }));
     config.legs.extend(args.leg.iter().map(|leg| leg.0.clone()));
     let wrong = check(&config);
@@ -198,13 +208,14 @@ fn ready(state: &http::State, as_json: bool) {
     let (id, name) = (state.broker.id(), &state.name);
     let addresses = state.broker.addresses();
     let (udp, tcp, http) = (&addresses.udp, &addresses.tcp, state.address);
-    let streams = &addresses.streams;
-    tracing::info!(%id, name, ?udp, ?tcp, ?streams, %http, "ready");
+    let (streams, quic) = (&addresses.streams, &addresses.quic);
+    tracing::info!(%id, name, ?udp, ?tcp, ?streams, ?quic, %http, "ready");
     if as_json {
         output::json_line(&json!({
             "event": "ready", "id": id.to_string(), "name": name, "udp": addresses.udp,
             "tcp": addresses.tcp, "tls": addresses.of(Transport::Tls),
             "ws": addresses.of(Transport::Ws), "wss": addresses.of(Transport::Wss),
+            "quic": addresses.quic, "quic_links": addresses.quic_links,
             "http": state.address,
         }));
     }

@@ -22,10 +22,9 @@ use sangam_control::monitor::{BrokerView, Network};
 use sangam_node::Broker;
 
 use crate::beside;
-use crate::config::Api;
 use crate::monitor::{Latest, unix_ms};
 
-pub(crate) use access::may_query;
+pub(crate) use access::Access;
 pub(crate) use metrics::resident_bytes;
 
 /// Bytes of a request body; a leg with all its texts has less than 2,000.
@@ -39,7 +38,7 @@ pub(crate) struct State {
     /// Its name.
     pub(crate) name: String,
     /// Who may do what.
-    pub(crate) api: Api,
+    pub(crate) access: Access,
     /// Where HTTP listens in truth.
     pub(crate) address: SocketAddr,
     /// Neighbours by configuration.
@@ -99,7 +98,7 @@ fn view(state: &Arc<State>) -> View {
     };
     View {
         network: Arc::new(network),
-        may_query: may_query(state.api.token.clone()),
+        may_query: state.access.clone().may_query(),
         xpath: evaluator(),
     }
 }

@@ -10,7 +10,7 @@ use sangam_route::{Candidate, locate};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{Shared, access, ask};
+use super::{Shared, ask};
 
 /// Brokers named by [`best`] unless told otherwise, and at most.
 const BEST: usize = 3;
@@ -79,7 +79,7 @@ pub(super) async fn drain(
     ConnectInfo(caller): ConnectInfo<std::net::SocketAddr>,
     headers: HeaderMap,
 ) -> Result<Json<Value>, Problem> {
-    access::may_change(&state.api, caller, &headers)?;
+    state.access.may_change(caller, &headers)?;
     ask(&state, sangam_node::Broker::drain).await?;
     Ok(Json(json!({ "draining": true })))
 }

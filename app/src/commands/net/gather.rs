@@ -31,7 +31,7 @@ pub(super) struct View {
 impl Ear {
     /// Connects to the broker and subscribes to reports.
     pub(super) fn open(args: &NetArgs) -> Result<Self, Failure> {
-        let client = connect(&args.broker, &args.peer)?;
+        let (client, _) = connect(&args.broker, &args.peer)?;
         let asked = client.up().and_then(|up| up.broker);
         Ok(Self {
             listener: Listener::new(client).map_err(failure)?,

@@ -53,7 +53,7 @@ pub(super) fn run(
     (filter, length): (&Filter, Length),
     json: bool,
 ) -> Result<(), Failure> {
-    let mut client = connect(&args.broker, &args.peer)?;
+    let (mut client, _) = connect(&args.broker, &args.peer)?;
     client.subscribe(filter).map_err(failure)?;
     let graph = Graph::of(network);
     let mut topics = HashMap::<StreamId, Topic>::new();
