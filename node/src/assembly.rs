@@ -371,8 +371,8 @@ impl Site {
             to_lane,
             lane: self.lane_waker.clone(),
             ports,
-            verifier: self.asks.clone(),
             trusted: self.config.accept_links.clone(),
+            verifier: self.asks.clone(),
             counters: counters.clone(),
         })?;
         let door = ShardDoor {

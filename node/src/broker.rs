@@ -133,19 +133,6 @@ pub struct StreamInfo {
     pub local: bool,
 }
 
-/// What waits to be sent over a link.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Queue {
-    /// Events.
-    pub packets: u64,
-    /// Their bytes.
-    pub bytes: u64,
-    /// How long the last of them will wait at the link's rate.
-    pub time: Duration,
-    /// Events that were not queued, or dropped from the queue, since the link came up.
-    pub dropped: u64,
-}
-
 /// What control knows, in numbers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Brief {
@@ -165,6 +152,19 @@ pub struct Brief {
     pub epoch: u64,
     /// Whether this broker is about to leave.
     pub draining: bool,
+}
+
+/// What waits to be sent over a link.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Queue {
+    /// Events.
+    pub packets: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// How long the last of them will wait at the link's rate.
+    pub time: Duration,
+    /// Events that were not queued, or dropped from the queue, since the link came up.
+    pub dropped: u64,
 }
 
 /// A neighbour link as it stands.

@@ -97,7 +97,7 @@ pub(crate) struct MonitorArgs {
         hide_env_values = true,
         value_name = "TOKEN"
     )]
-    pub(crate) token: Option<String>,
+    pub(crate) api_token: Option<String>,
     /// Its [[threshold]] tables are watched over the whole network; actions: alert, webhook
     #[command(flatten)]
     pub(crate) file: ConfigFile,

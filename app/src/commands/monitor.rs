@@ -19,12 +19,12 @@ use serde_json::json;
 use tokio::runtime::Builder;
 
 use super::config;
-use super::peer::{self, failure};
+use super::peer::{self, Pass, failure};
 use super::serve::listen;
 use crate::cli::MonitorArgs;
-use crate::config::Config;
+use crate::config::{Api, Config};
 use crate::exit::{Exit, Failure, io};
-use crate::http::{evaluator, may_query};
+use crate::http::{Access, evaluator};
 use crate::monitor::{Follow, follow, unix_ms};
 use crate::output;
 use crate::stop::Signals;
@@ -33,6 +33,8 @@ use crate::stop::Signals;
 const LOOK: Duration = Duration::from_millis(200);
 /// How often part of the view is passed on.
 const PASS_EVERY: Duration = Duration::from_secs(1);
+/// How often a newer token is looked for.
+const RENEW_EVERY: Duration = Duration::from_secs(1);
 /// How often thresholds are checked.
 const WATCH_EVERY: Duration = Duration::from_secs(1);
 /// Bytes passed on each time: 48 kb/s, half of what map, interest and monitoring may take of a
@@ -62,7 +64,7 @@ async fn serve(args: &MonitorArgs, json: bool) -> Result<(), Failure> {
     if json {
         output::json_line(&json!({ "event": "ready", "name": args.name, "http": address }));
     }
-    let app = router(&node, args.token.clone());
+    let app = router(&node, args.api_token.clone());
     let served = axum::serve(listener, app).with_graceful_shutdown(async move {
         signals.next().await;
     });
@@ -84,9 +86,16 @@ fn thresholds(args: &MonitorArgs) -> Result<Thresholds, Failure> {
 
 fn router(node: &Arc<Node>, token: Option<String>) -> axum::Router {
     let (viewed, measured) = (Arc::clone(node), Arc::clone(node));
+    let access = Access {
+        api: Api {
+            token,
+            ..Api::default()
+        },
+        tokens: None,
+    };
     let view = View {
         network: Arc::new(move || viewed.network()),
-        may_query: may_query(token),
+        may_query: access.may_query(),
         xpath: evaluator(),
     };
     let metrics = move || async move {
@@ -140,8 +149,13 @@ impl Node {
     }
 
     /// Listens through one broker until the end; the client dials again by itself.
-    fn listen(&self, mut listener: Listener, broker: &str) {
+    fn listen(&self, mut listener: Listener, mut pass: Pass, broker: &str) {
+        let mut renew = Instant::now();
         while !self.stops() {
+            if Instant::now() >= renew {
+                renew = Instant::now() + RENEW_EVERY;
+                pass.renew(listener.client());
+            }
             match listener.next(LOOK) {
                 Some(Heard::Report(report, via)) => {
                     let now = self.now();
@@ -236,13 +250,13 @@ impl Threads {
     fn start(node: &Arc<Node>, args: &MonitorArgs) -> Result<Self, Failure> {
         let mut threads = Vec::new();
         for broker in &args.broker {
-            let client = connect(broker, args)?;
+            let (client, pass) = connect(broker, args)?;
             let listener = Listener::new(client).map_err(failure)?;
             let (node, broker) = (Arc::clone(node), broker.to_string());
-            threads.push(thread::spawn(move || node.listen(listener, &broker)));
+            threads.push(thread::spawn(move || node.listen(listener, pass, &broker)));
         }
         if let (true, Some(broker)) = (args.publish, args.broker.first()) {
-            let (client, name) = (connect(broker, args)?, args.name.clone());
+            let ((client, _), name) = (connect(broker, args)?, args.name.clone());
             let node = Arc::clone(node);
             threads.push(thread::spawn(move || {
                 match Reporter::of_aggregate(client, &name) {
@@ -267,7 +281,7 @@ impl Drop for Threads {
     }
 }
 
-fn connect(to: &Address, args: &MonitorArgs) -> Result<Client, Failure> {
+fn connect(to: &Address, args: &MonitorArgs) -> Result<(Client, Pass), Failure> {
     let options = ClientOptions {
         // A thousand brokers may report at once.
         queue: 4_096,

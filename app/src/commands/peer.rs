@@ -19,12 +19,7 @@ pub(super) const ANSWER: Duration = Duration::from_secs(5);
 /// Connects by the first address that works, and waits until the link is up and the token, if
 /// there is one, is accepted.
 pub(super) fn connect(addresses: &[Address], peer: &Peer) -> Result<(Client, Pass), Failure> {
-    let pass = Pass::of(peer)?;
-    let options = ClientOptions {
-        token: pass.token.clone(),
-        ..ClientOptions::default()
-    };
-    let mut client = begin(addresses, peer, options)?;
+    let (mut client, pass) = begin(addresses, peer, ClientOptions::default())?;
     let patience = Duration::from_secs(peer.connect_timeout) * addresses.len() as u32;
     client.wait_up(patience).map_err(failure)?;
     Ok((client, pass))
@@ -35,7 +30,7 @@ pub(super) fn begin(
     addresses: &[Address],
     peer: &Peer,
     options: ClientOptions,
-) -> Result<Client, Failure> {
+) -> Result<(Client, Pass), Failure> {
     let mut addresses = addresses.to_vec();
     if peer.tcp {
         let plain = addresses
@@ -47,7 +42,8 @@ pub(super) fn begin(
         stream: streams(&addresses, peer)?,
         ..options
     };
-    Client::connect(Target::Addresses(addresses), options).map_err(failure)
+    let client = Client::connect(Target::Addresses(addresses), options).map_err(failure)?;
+    Ok((client, pass))
 }
 
 /// The token of a client, and the file from which newer ones come.

@@ -28,6 +28,7 @@ pub(crate) fn check(config: &Config) -> Vec<(String, String)> {
     let mut wrong = Wrong(Vec::new());
     broker(config, &mut wrong);
     bounds(&config.limits, &mut wrong);
+    thresholds(&config.thresholds, &mut wrong);
     for (i, key) in config.auth.keys.iter().enumerate() {
         if let Some(fault) = key.fault() {
             wrong.add(format!("auth.keys[{i}]"), fault);
@@ -36,7 +37,6 @@ pub(crate) fn check(config: &Config) -> Vec<(String, String)> {
     if config.auth.leeway_s > LEEWAY_MAX_S {
         wrong.add("auth.leeway_s", format!("at most {LEEWAY_MAX_S} seconds"));
     }
-    thresholds(&config.thresholds, &mut wrong);
     let mut names = HashSet::new();
     for (i, one) in config.legs.iter().enumerate() {
         leg(&format!("leg[{i}]"), one, &mut wrong);

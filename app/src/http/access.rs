@@ -42,12 +42,34 @@ impl Access {
         caller: SocketAddr,
         headers: &HeaderMap,
     ) -> Result<Caller, Problem> {
+        if self.is_open() {
+            return is_local(caller, headers).map(|()| Caller::Operator);
+        }
+        self.holder(headers)
+    }
+
+    /// Lets whoever has a token evaluate XPath. Where none is configured nobody may.
+    pub(crate) fn may_query(self) -> MayQuery {
+        Arc::new(move |headers| {
+            if self.is_open() {
+                return Err(
+                    Problem::forbidden("XPath needs a token, and none is configured")
+                        .hint("set api.token (SANGAM_API_TOKEN) and send it as a bearer token"),
+                );
+            }
+            self.holder(headers).map(drop)
+        })
+    }
+
+    fn is_open(&self) -> bool {
+        self.api.token.is_none() && self.tokens.is_none()
+    }
+
+    /// Who shows a token, if it is a right one.
+    fn holder(&self, headers: &HeaderMap) -> Result<Caller, Problem> {
         let given = headers
             .get(AUTHORIZATION)
             .and_then(|value| value.as_bytes().strip_prefix(BEARER));
-        if self.api.token.is_none() && self.tokens.is_none() {
-            return is_local(caller, headers).map(|()| Caller::Operator);
-        }
         let Some(given) = given else {
             return Err(Problem::unauthorized("a token is needed").hint(
                 "send the header \"Authorization: Bearer TOKEN\" with api.token, or with a token \

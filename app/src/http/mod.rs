@@ -24,7 +24,7 @@ use sangam_node::Broker;
 use crate::beside;
 use crate::monitor::{Latest, unix_ms};
 
-pub(crate) use access::{Access, may_query};
+pub(crate) use access::Access;
 pub(crate) use metrics::resident_bytes;
 
 /// Bytes of a request body; a leg with all its texts has less than 2,000.
@@ -98,7 +98,7 @@ fn view(state: &Arc<State>) -> View {
     };
     View {
         network: Arc::new(network),
-        may_query: may_query(state.access.api.token.clone()),
+        may_query: state.access.clone().may_query(),
         xpath: evaluator(),
     }
 }

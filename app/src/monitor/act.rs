@@ -85,8 +85,8 @@ impl Actions for Own {
     }
 }
 
-/// Follows alerts about `broker`, or about those of others if it is `None`, within a tokio runtime,
-/// which posts them.
+/// Follows alerts about `broker`, or about those of others if it is `None`, within a tokio
+/// runtime, which posts them.
 pub(crate) fn follow(broker: Option<&Arc<Broker>>) -> Follow {
     let (webhooks, postman) = webhooks();
     tokio::spawn(postman.run());

@@ -177,6 +177,11 @@ fn link(link: &LinkInfo) -> LinkReport {
         suspect: Some(link.suspect),
         rtt_us: link.rtt.map(us),
         jitter_us: link.measured.map(|measured| us(measured.jitter)),
+        bandwidth_bps: link.rate.map(|rate| rate.as_bps()),
+        queue_packets: Some(link.queue.packets),
+        queue_bytes: Some(link.queue.bytes),
+        queue_us: Some(us(link.queue.time)),
+        dropped_packets: Some(link.queue.dropped),
         loss_ppm: link.measured.map(|measured| measured.loss_ppm),
         ..LinkReport::default()
     }

@@ -62,10 +62,10 @@ pub(crate) struct Parts {
     pub(crate) to_lane: Producer<Packet>,
     pub(crate) lane: Waker,
     pub(crate) ports: Vec<Box<dyn Port>>,
-    /// Where clients' tokens are verified; `None` if nobody needs one.
-    pub(crate) verifier: Option<SyncSender<Question>>,
     /// Networks from which brokers may link.
     pub(crate) trusted: Vec<Network>,
+    /// Where clients' tokens are verified; `None` if nobody needs one.
+    pub(crate) verifier: Option<SyncSender<Question>>,
     pub(crate) counters: Arc<Counters>,
 }
 
