@@ -243,7 +243,7 @@ fn heal(world: &mut World) -> Result<Heal, Fault> {
         if links_up.is_none() && across.iter().all(is_up) {
             links_up = Some(passed);
         }
-        if maps.is_none() && check::maps_agree(&world.network).is_ok() {
+        if links_up.is_some() && maps.is_none() && check::maps_agree(&world.network).is_ok() {
             maps = Some(passed);
         }
     }
