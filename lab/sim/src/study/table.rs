@@ -12,7 +12,7 @@ pub fn table(figures: &Figures, gaps: &Gaps) -> String {
         "| Measured | Value |\n|---|---|\n\
          | Brokers, links, sessions, streams | {}, {}, {}, {} |\n\
          | Listening brokers, longest way, past the hop limit | {}, {} links, {} |\n\
-         | A partition of {} links heals: links up, maps equal, all media | {} ms, {} ms, {} ms |\n",
+         | A partition of {} links heals: up, maps equal, all media | {} ms, {} ms, {} ms |\n",
         figures.brokers,
         figures.links,
         figures.sessions,
@@ -27,7 +27,8 @@ pub fn table(figures: &Figures, gaps: &Gaps) -> String {
     );
     for (name, share) in [("steady", &figures.steady), ("churn", &figures.churn)] {
         out += &format!(
-            "| Share of 10 Mb/s, {name}: mean (map, joins, directory) | {:.3} % ({:.3}, {:.3}, {:.3}) |\n\
+            "| Share of 10 Mb/s, {name}: mean (map, joins, directory) \
+             | {:.3} % ({:.3}, {:.3}, {:.3}) |\n\
              | Share of 10 Mb/s, {name}: busiest link, its worst second | {:.3} %, {:.3} % |\n",
             share.mean, share.map, share.joins, share.directory, share.busiest, share.worst_second,
         );
