@@ -8,12 +8,13 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 SANGAM := $(TARGET)/release/sangam
 OUT ?= out
 FUZZ_SECONDS ?= 60
+STORMS ?= 200
 
 step := ./scripts/step.sh
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help run build xpath test lint format tests bench-smoke bench fuzz deny clean
+.PHONY: help run build xpath test lint format tests bench-smoke bench simulate fuzz deny clean
 
 help: ## list these commands
 	@echo "make <command>"
@@ -62,6 +63,9 @@ bench: ## every experiment at the papers' scale, reports in out/bench; takes hou
 	@./scripts/setup.sh bench
 	@$(MAKE) --no-print-directory build
 	$(SANGAM) bench run all --out $(OUT)/bench
+
+simulate: ## STORMS (200) seeds of random failures in a simulated network; stops at the first fault
+	cargo run --release --locked --package sangam-sim -- --brokers 200 --sessions 300 --seed 1 --storms $(STORMS)
 
 fuzz: ## each fuzz target for FUZZ_SECONDS (60); needs nightly Rust and cargo-fuzz
 	@cargo +nightly fuzz --version >/dev/null 2>&1 || { \

@@ -38,7 +38,9 @@ pub(super) fn begin(
             .filter(|address| address.scheme == Scheme::Udp);
         plain.for_each(|address| address.scheme = Scheme::Tcp);
     }
+    let pass = Pass::of(peer)?;
     let options = ClientOptions {
+        token: pass.token.clone(),
         stream: streams(&addresses, peer)?,
         ..options
     };

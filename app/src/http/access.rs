@@ -138,26 +138,6 @@ fn client(tokens: &Tokens, given: &[u8]) -> Result<Caller, Problem> {
     Ok(Caller::Client(rights.grants(Time::NEVER)))
 }
 
-/// Lets whoever has the operator's token evaluate XPath. Without a configured one nobody may.
-pub(crate) fn may_query(token: Option<String>) -> MayQuery {
-    Arc::new(move |headers| {
-        let Some(token) = &token else {
-            return Err(
-                Problem::forbidden("XPath needs a token, and none is configured")
-                    .hint("set api.token (SANGAM_API_TOKEN) and send it as a bearer token"),
-            );
-        };
-        let given = headers
-            .get(AUTHORIZATION)
-            .and_then(|value| value.as_bytes().strip_prefix(BEARER));
-        match given {
-            Some(given) if verify_slices_are_equal(given, token.as_bytes()).is_ok() => Ok(()),
-            _ => Err(Problem::unauthorized("the token is wrong, or missing")
-                .hint("send the header \"Authorization: Bearer TOKEN\" with api.token")),
-        }
-    })
-}
-
 const BEARER: &[u8] = b"Bearer ";
 
 /// A page in a browser on this machine must not pass as a local caller: it can neither choose

@@ -1,7 +1,7 @@
 //! Brokers, links and the shortest ways between them.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::BinaryHeap;
 
 use sangam_model::BrokerId;
 
@@ -21,9 +21,12 @@ pub struct Edge {
 /// two weights.
 #[derive(Clone, Debug, Default)]
 pub struct Graph {
+    /// By rising id.
     ids: Vec<BrokerId>,
-    /// Neighbours of each broker, by place in `ids`, with the cost to cross over.
-    links: Vec<Vec<(u32, u32)>>,
+    /// Where the links of each broker begin in `links`, and where the last ones end.
+    starts: Vec<usize>,
+    /// Neighbours by place in `ids`, with the cost to cross over.
+    links: Vec<(u32, u32)>,
 }
 
 /// The shortest ways from one broker to all others: what they cost and where they begin.
@@ -35,20 +38,37 @@ pub struct Ways {
 }
 
 impl Graph {
-    /// The graph of these brokers and the links each of them tells of.
-    pub fn new<'a>(brokers: impl IntoIterator<Item = (BrokerId, &'a [Edge])>) -> Self {
-        let told: BTreeMap<BrokerId, &[Edge]> = brokers.into_iter().collect();
-        let ids: Vec<BrokerId> = told.keys().copied().collect();
-        let links = told.iter().map(|(id, edges)| {
-            let mutual = edges.iter().filter_map(|edge| {
-                let back = told.get(&edge.to)?.iter().find(|back| back.to == *id)?;
-                let at = ids.binary_search(&edge.to).ok()?;
-                Some((at as u32, u32::from(edge.weight.max(back.weight).max(1))))
-            });
-            mutual.collect()
-        });
-        let links = links.collect();
-        Self { ids, links }
+    /// The graph of these brokers, each named once, and the links each of them tells of.
+    pub fn new<E>(brokers: impl IntoIterator<Item = (BrokerId, E)>) -> Self
+    where
+        E: IntoIterator<Item = Edge>,
+    {
+        let (mut told, mut edges) = (Vec::new(), Vec::new());
+        for (id, links) in brokers {
+            let start = edges.len();
+            edges.extend(links);
+            told.push((id, start..edges.len()));
+        }
+        told.sort_unstable_by_key(|(id, _)| *id);
+        let mut graph = Self {
+            ids: told.iter().map(|(id, _)| *id).collect(),
+            starts: vec![0],
+            links: Vec::with_capacity(edges.len()),
+        };
+        for (id, span) in &told {
+            for edge in &edges[span.clone()] {
+                let Some(at) = graph.place(edge.to) else {
+                    continue;
+                };
+                let mut theirs = edges[told[at].1.clone()].iter();
+                if let Some(back) = theirs.find(|back| back.to == *id) {
+                    let weight = edge.weight.max(back.weight).max(1);
+                    graph.links.push((at as u32, u32::from(weight)));
+                }
+            }
+            graph.starts.push(graph.links.len());
+        }
+        graph
     }
 
     /// The brokers, by rising id.
@@ -59,7 +79,7 @@ impl Graph {
 
     /// Neighbours of a broker by links that both ends tell of, and what they cost.
     pub fn neighbours(&self, id: BrokerId) -> impl Iterator<Item = (BrokerId, u32)> + '_ {
-        let links = self.place(id).map_or(&[][..], |at| &self.links[at]);
+        let links = self.place(id).map_or(&[][..], |at| self.links_of(at));
         links
             .iter()
             .map(|(to, cost)| (self.ids[*to as usize], *cost))
@@ -96,7 +116,7 @@ impl Graph {
             if cost > ways.costs[at] {
                 continue;
             }
-            for (to, weight) in &self.links[at] {
+            for (to, weight) in self.links_of(at) {
                 let place = *to as usize;
                 if !open(at, place) {
                     continue;
@@ -139,6 +159,10 @@ impl Graph {
         pairs.filter_map(|(to, first)| Some((*to, *self.ids.get(*first as usize)?)))
     }
 
+    fn links_of(&self, at: usize) -> &[(u32, u32)] {
+        &self.links[self.starts[at]..self.starts[at + 1]]
+    }
+
     fn place(&self, id: BrokerId) -> Option<usize> {
         self.ids.binary_search(&id).ok()
     }
@@ -146,6 +170,8 @@ impl Graph {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
 
     fn graph(links: &[(u32, u32, u16)]) -> Graph {
@@ -155,7 +181,7 @@ mod tests {
             edges.entry(a).or_default().push(Edge { to: b, weight });
             edges.entry(b).or_default().push(Edge { to: a, weight });
         }
-        Graph::new(edges.iter().map(|(id, edges)| (*id, edges.as_slice())))
+        Graph::new(edges)
     }
 
     fn cost(graph: &Graph, from: u32, to: u32, avoid: Option<u32>) -> u32 {
@@ -206,7 +232,7 @@ mod tests {
     fn a_link_that_one_end_does_not_know_is_none() {
         let (a, b) = (BrokerId(1), BrokerId(2));
         let edges = [Edge { to: b, weight: 1 }];
-        let graph = Graph::new([(a, &edges[..]), (b, &[])]);
+        let graph = Graph::new([(a, &edges[..]), (b, &[])].map(|(id, links)| (id, links.to_vec())));
         assert_eq!(cost(&graph, 1, 2, None), UNREACHABLE);
     }
 
@@ -216,7 +242,7 @@ mod tests {
         let there = [Edge { to: b, weight: 0 }];
         for (weight, want) in [(0, 1), (7, 7)] {
             let back = [Edge { to: a, weight }];
-            let graph = Graph::new([(a, &there[..]), (b, &back[..])]);
+            let graph = Graph::new([(a, there), (b, back)]);
             assert_eq!(cost(&graph, 1, 2, None), want);
             assert_eq!(cost(&graph, 2, 1, None), want);
         }

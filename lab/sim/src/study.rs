@@ -210,11 +210,11 @@ fn share(world: &mut World, time: Duration, each_second: impl Fn(&mut World)) ->
 fn heal(world: &mut World) -> Result<Heal, Fault> {
     let regions = world.topology.members().len();
     let across = world.topology.across(regions.div_ceil(2));
+    let crossing = crossing(world, regions.div_ceil(2));
     for (a, b) in &across {
         world.network.blackhole(*a, *b);
     }
     world.network.run(Duration::from_secs(10));
-    let crossing = crossing(world, regions.div_ceil(2));
     for (a, b) in &across {
         world.network.heal(*a, *b);
     }
@@ -243,7 +243,7 @@ fn heal(world: &mut World) -> Result<Heal, Fault> {
         if links_up.is_none() && across.iter().all(is_up) {
             links_up = Some(passed);
         }
-        if maps.is_none() && check::maps_agree(&world.network).is_ok() {
+        if links_up.is_some() && maps.is_none() && check::maps_agree(&world.network).is_ok() {
             maps = Some(passed);
         }
     }
@@ -268,11 +268,11 @@ fn crossing(world: &World, border: usize) -> BTreeSet<(StreamId, usize)> {
     let side = |broker: usize| world.topology.regions[broker] < border;
     let mut pairs = BTreeSet::new();
     for each in &world.sessions.published {
-        for (broker, it) in world.network.brokers.iter().enumerate() {
-            if side(broker) != side(each.broker) && it.wants(&each.topic) {
-                pairs.insert((each.stream, broker));
-            }
-        }
+        let listeners = crate::sessions::listeners(&world.network, each);
+        let far = listeners
+            .iter()
+            .filter(|broker| side(**broker) != side(each.broker));
+        pairs.extend(far.map(|broker| (each.stream, *broker)));
     }
     pairs
 }

@@ -266,11 +266,10 @@ impl Map {
             .filter(|state| state.draining)
             .map(|state| state.version.origin)
             .collect();
-        let edges: Vec<(BrokerId, Vec<Edge>)> = self
+        let links = |state| edges(state, &draining);
+        let views = self
             .states()
-            .map(|state| (state.version.origin, edges(state, &draining)))
-            .collect();
-        let views = edges.iter().map(|(id, edges)| (*id, edges.as_slice()));
+            .map(|state| (state.version.origin, links(state)));
         self.graph = Graph::new(views);
         self.epoch = fingerprint(&self.graph);
         self.around.clear();
@@ -375,17 +374,19 @@ fn moved(before: &[(BrokerId, BrokerId)], after: &[(BrokerId, BrokerId)]) -> Mov
 }
 
 /// Streams shall not cross who is about to leave, yet reach it as long as it is there.
-fn edges(state: &LinkState, draining: &BTreeSet<BrokerId>) -> Vec<Edge> {
+fn edges<'a>(
+    state: &'a LinkState,
+    draining: &'a BTreeSet<BrokerId>,
+) -> impl Iterator<Item = Edge> + 'a {
     let leaving = |id: &BrokerId| draining.contains(id);
-    let links = state.links.iter().map(|link| Edge {
+    state.links.iter().map(move |link| Edge {
         to: link.to,
         weight: if state.draining || leaving(&link.to) {
             WEIGHT_MAX
         } else {
             link.weight
         },
-    });
-    links.collect()
+    })
 }
 
 fn fingerprint(graph: &Graph) -> u64 {

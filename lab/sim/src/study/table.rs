@@ -12,8 +12,7 @@ pub fn table(figures: &Figures, gaps: &Gaps) -> String {
         "| Measured | Value |\n|---|---|\n\
          | Brokers, links, sessions, streams | {}, {}, {}, {} |\n\
          | Listening brokers, longest way, past the hop limit | {}, {} links, {} |\n\
-         | A partition of {} links heals: links up, maps equal, all media \
-         | {} ms, {} ms, {} ms |\n",
+         | A partition of {} links heals: up, maps equal, all media | {} ms, {} ms, {} ms |\n",
         figures.brokers,
         figures.links,
         figures.sessions,

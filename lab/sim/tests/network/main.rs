@@ -41,10 +41,6 @@ fn filter(text: &str) -> Filter {
     Filter::new(text).unwrap()
 }
 
-fn path(random: &mut Random) -> Path {
-    Path::of_delay(random.time(Duration::from_millis(60)))
-}
-
 /// A graph of 2 to 30 brokers and its links.
 fn graph(shape: Shape, random: &mut Random) -> (Network, Edges) {
     let brokers = 2 + random.below(29);
