@@ -19,6 +19,7 @@ mod organise;
 mod port;
 mod samples;
 mod shard;
+mod shedders;
 mod sockets;
 mod welcome;
 
