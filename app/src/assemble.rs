@@ -7,10 +7,11 @@ use sangam_io::quic::broker_of;
 use sangam_io::tls::{self, Roots, TlsError};
 use sangam_model::{Filter, Topic};
 use sangam_node::{
-    BrokerConfig, LegReceive, LegSend, LegSpec, Queuing, QuicLinks, QuicNeighbour, RtcpPort,
-    Transport,
+    Authority, BrokerConfig, LegReceive, LegSend, LegSpec, Queuing, QuicLinks, QuicNeighbour,
+    RtcpPort, Transport,
 };
 
+use crate::auth::Tokens;
 use crate::config::{self, Config, HostPort, Leg, LinkAddress, Listen, Rtcp, Tls};
 use crate::exit::{Exit, Failure};
 use crate::identity::Identity;
@@ -19,7 +20,11 @@ use crate::identity::Identity;
 ///
 /// # Errors
 /// A neighbour's name is unknown, or the system gives no randomness.
-pub(crate) fn broker(config: &Config, identity: &Identity) -> Result<BrokerConfig, Failure> {
+pub(crate) fn broker(
+    config: &Config,
+    identity: &Identity,
+    tokens: Option<Arc<Tokens>>,
+) -> Result<BrokerConfig, Failure> {
     let mut secret = [0; 16];
     aws_lc_rs::rand::fill(&mut secret)
         .map_err(|_| Failure::new(Exit::Failure, "the system gives no random numbers"))?;
@@ -66,11 +71,35 @@ pub(crate) fn broker(config: &Config, identity: &Identity) -> Result<BrokerConfi
         pool_large: config.broker.pool_large,
         socket_buffer: config.listen.socket_buffer,
         clients_max: config.limits.clients,
+        clients_per_address: config.limits.clients_per_address,
+        authority: tokens.map(|tokens| tokens as Arc<dyn Authority>),
         publisher_packets_per_s: config.limits.publisher_packets_per_s,
         hellos_per_s: fallback.hellos_per_s,
         keepalive_ms: config.broker.keepalive_ms,
         datagram_max: config.listen.datagram_max,
     })
+}
+
+/// Whose tokens the broker believes; `None` if clients need none.
+///
+/// # Errors
+/// Clients need tokens, and there is no key to verify them with.
+pub(crate) fn tokens(config: &Config) -> Result<Option<Arc<Tokens>>, Failure> {
+    let auth = &config.auth;
+    if !auth.required && !auth.keys.is_empty() {
+        tracing::warn!("auth.required is false: auth.keys are not used, and everybody may come in");
+    }
+    let advice = match auth.keys.is_empty() {
+        true => {
+            "make a key with `sangam token key --out tokens` and name tokens.pub in auth.keys; or \
+             say --no-auth (auth.required = false) where everybody who reaches this broker may do \
+             everything. --dev does so"
+        }
+        false => "see [auth] in `sangam config example`",
+    };
+    let tokens = Tokens::of(auth)
+        .map_err(|error| Failure::new(Exit::Configuration, error.to_string()).hint(advice))?;
+    Ok(tokens.map(Arc::new))
 }
 
 /// Neighbours to dial by datagrams, and all that links by QUIC need.

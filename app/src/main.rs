@@ -2,10 +2,13 @@
 //!
 //! `cli` says what can be asked for, `commands` does it, one file or folder per command.
 //! `assemble` turns a configuration into a broker, `http` is what operators see of it, and
-//! `ffmpeg` runs the children that read, encode and record files. Media itself is moved by the
+//! `ffmpeg` runs the children that read, encode and record files. `auth` knows whose tokens to
+//! believe, `ca` makes brokers' certificates. Media itself is moved by the
 //! other crates.
 
 mod assemble;
+mod auth;
+mod ca;
 mod cli;
 mod commands;
 mod config;
@@ -13,9 +16,11 @@ mod exit;
 mod ffmpeg;
 mod http;
 mod identity;
+mod keep;
 mod logs;
 mod network;
 mod output;
+mod pem;
 mod sdp;
 mod stop;
 

@@ -55,6 +55,17 @@ pub enum Action {
         /// Its stream.
         stream: StreamId,
     },
+    /// The peer shows what it may do; answered by `Accepted` or `Refused`.
+    Authenticate {
+        /// Who.
+        peer: PeerKey,
+        /// Echoed in the answers.
+        request: u32,
+        /// The token.
+        token: String,
+        /// Whence it came.
+        address: std::net::IpAddr,
+    },
     /// An event the peer published through the port.
     Ingest {
         /// Who.
@@ -112,6 +123,11 @@ pub struct Delivery {
 pub trait Port: Send {
     /// A short name for logs and metrics.
     fn name(&self) -> &'static str;
+
+    /// Whether its peers are the operator's own and need no token.
+    fn is_trusted(&self) -> bool {
+        false
+    }
 
     /// Registers the port's descriptors.
     ///

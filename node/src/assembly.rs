@@ -17,6 +17,8 @@ use sangam_io::wake::{Sleeper, Waker, pair};
 use sangam_link::Acceptor;
 use sangam_model::Class;
 
+use crate::addresses::Addresses as ByAddress;
+use crate::authority::{Question, Verifier};
 use crate::broker::{Addresses, Broker, LinkInfo, ShardHandle, StartError};
 use crate::certificate::Certificate;
 use crate::command::{ControlEvent, Entry, LaneCommand, Outlet, ShardCommand};
@@ -54,6 +56,9 @@ struct Site {
     quic: Vec<Opening>,
     streams: Vec<(Transport, SocketAddr)>,
     certificate: Certificate,
+    /// The way to the thread that verifies tokens, and what becomes that thread.
+    asks: Option<SyncSender<Question>>,
+    verifier: Option<Verifier>,
 }
 
 /// The ends of a shard that others hold.
@@ -112,6 +117,7 @@ pub(crate) fn start(config: BrokerConfig) -> Result<Broker, StartError> {
         shown: Arc::new(Mutex::new(Vec::new())),
         counters: Arc::new(Counters::default()),
     };
+    let verifier = site.verifier(&ends);
     let control = Control::new(control::Parts {
         id: site.config.id,
         incarnation: site.config.incarnation,
@@ -120,10 +126,7 @@ pub(crate) fn start(config: BrokerConfig) -> Result<Broker, StartError> {
         sleeper: control_sleeper,
         snapshot: middle.snapshot.clone(),
         lane: middle.lane.clone(),
-        shards: ends
-            .iter()
-            .map(|end| (end.commands.clone(), end.waker.clone()))
-            .collect(),
+        shards: ways(&ends),
         description: organise::description(&site.config, &udp),
         organiser: organise::organiser(&site.config),
     });
@@ -147,11 +150,21 @@ pub(crate) fn start(config: BrokerConfig) -> Result<Broker, StartError> {
             shard.run()
         })?);
     }
+    if let Some(verifier) = verifier {
+        threads.push(spawn("sangam-verify", move || verifier.run())?);
+    }
     site.broker(
         (udp, quic_links),
         middle.shown,
         (handles, counters, threads),
     )
+}
+
+/// The ways to all shards.
+fn ways(ends: &[ShardEnds]) -> Vec<(SyncSender<ShardCommand>, Waker)> {
+    let ways = ends.iter();
+    ways.map(|end| (end.commands.clone(), end.waker.clone()))
+        .collect()
 }
 
 /// The ends of all shards by who holds them.
@@ -180,6 +193,7 @@ impl Site {
         control: (SyncSender<ControlEvent>, Waker),
         lane_waker: Waker,
     ) -> Self {
+        let (asks, verifier) = config.authority.clone().map(Verifier::new).unzip();
         Self {
             pool: Pool::new(config.pool_small, config.pool_large),
             greeting: Greeting {
@@ -191,6 +205,7 @@ impl Site {
                 sessions: Arc::new(AtomicU32::new(1)),
                 clients: Arc::default(),
                 clients_max: config.clients_max,
+                addresses: Arc::new(ByAddress::new(config.clients_per_address)),
             },
             acceptor: Acceptor::new(config.secret),
             control,
@@ -198,6 +213,8 @@ impl Site {
             quic: Vec::new(),
             streams: streams(&config),
             certificate: Certificate::default(),
+            asks,
+            verifier,
             config,
         }
     }
@@ -225,6 +242,14 @@ impl Site {
             .zip(wakes)
             .map(|(number, wake)| self.shard(number, wake, udp))
             .collect()
+    }
+
+    /// The thread that verifies tokens, if clients need any. It ends with the last shard.
+    fn verifier(&mut self, ends: &[ShardEnds]) -> Option<Verifier> {
+        // Only shards may hold this end from now on.
+        self.asks = None;
+        let verifier = self.verifier.take()?;
+        Some(verifier.answering(ways(ends)))
     }
 
     fn lane(
@@ -346,6 +371,7 @@ impl Site {
             to_lane,
             lane: self.lane_waker.clone(),
             ports,
+            verifier: self.asks.clone(),
             counters: counters.clone(),
         })?;
         let door = ShardDoor {

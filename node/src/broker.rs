@@ -18,6 +18,7 @@ use crate::certificate::Certificate;
 use crate::command::ControlEvent;
 use crate::config::{BrokerConfig, LegSpec, Transport};
 use crate::counters::{Counters, Sample};
+use crate::network::NetworkMap;
 use crate::port::leg::{LegCommand, LegError, LegInfo};
 use crate::{assembly, samples};
 
@@ -241,6 +242,26 @@ impl Broker {
         streams.recv_timeout(ANSWER).unwrap_or_default()
     }
 
+    /// The network as this broker knows it; `None` if it is stopping.
+    #[must_use]
+    pub fn map(&self) -> Option<NetworkMap> {
+        let (answer, map) = sync_channel(1);
+        self.control.send(ControlEvent::Map(answer)).ok()?;
+        self.control_waker.wake();
+        map.recv_timeout(ANSWER).ok()
+    }
+
+    /// Tells the network how busy this broker is, in percent.
+    pub fn set_load(&self, percent: u8) {
+        self.tell_control(ControlEvent::Load(percent));
+    }
+
+    /// Tells the network that this broker is about to leave: streams take other ways, before the
+    /// old ones end, and no client is sent here. Who is here is served on.
+    pub fn drain(&self) {
+        self.tell_control(ControlEvent::Drain);
+    }
+
     /// Native clients, legs and doors.
     #[must_use]
     pub fn peers(&self) -> u64 {
@@ -302,6 +323,12 @@ impl Broker {
                 tracing::error!("a thread of the broker had panicked");
             }
         }
+    }
+
+    fn tell_control(&self, event: ControlEvent) {
+        // Control has stopped only when the whole broker stops.
+        let _ = self.control.send(event);
+        self.control_waker.wake();
     }
 
     fn pick_shard(&self) -> usize {

@@ -6,6 +6,8 @@ use std::sync::Arc;
 use sangam_io::tls::{Identity, Roots};
 use sangam_model::{BrokerId, Filter, Incarnation, MediaInfo, Topic, limits};
 
+use crate::Authority;
+
 /// How events wait for delivery.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Queuing {
@@ -194,6 +196,10 @@ pub struct BrokerConfig {
     pub socket_buffer: usize,
     /// Native clients, in all shards together.
     pub clients_max: usize,
+    /// Native clients from one IPv4 address or one /64 network of IPv6.
+    pub clients_per_address: usize,
+    /// Who says what clients may do; `None` if everybody may do everything.
+    pub authority: Option<Arc<dyn Authority>>,
     /// Packets of one publisher each second.
     pub publisher_packets_per_s: u32,
     /// Hellos of strangers answered each second, at about 3 us each; those with a good cookie are
@@ -237,6 +243,8 @@ impl Default for BrokerConfig {
             pool_large: 256,
             socket_buffer: 4 << 20,
             clients_max: limits::CLIENTS_PER_BROKER,
+            clients_per_address: limits::CLIENTS_PER_ADDRESS,
+            authority: None,
             publisher_packets_per_s: limits::PUBLISHER_PACKETS_PER_S,
             hellos_per_s: 20_000,
             keepalive_ms: 5_000,

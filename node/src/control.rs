@@ -21,6 +21,7 @@ use sangam_wire::{Message, Refusal};
 
 use crate::broker::StreamInfo;
 use crate::command::{ControlEvent, LaneCommand, ShardCommand, Wish};
+use crate::network::NetworkMap;
 use crate::organise::Organiser;
 
 /// Events handled before their consequences are published.
@@ -125,24 +126,8 @@ impl Control {
     fn handle(&mut self, event: ControlEvent, published: &mut Vec<(Owner, Message)>) {
         let now = clock::now();
         match event {
-            ControlEvent::FilterAdded { shard, filter } => {
-                self.filters.insert(&filter, shard);
-                if let Err(error) = self.routing.add(now, &filter) {
-                    tracing::warn!(%error, %filter, "neighbours are not asked for a filter");
-                    self.unasked.insert((shard, filter.clone()));
-                }
-                self.touch(filter);
-            }
-            ControlEvent::FilterRemoved { shard, filter } => {
-                let asked = !self.unasked.remove(&(shard, filter.clone()));
-                if self.filters.remove(&filter, shard)
-                    && asked
-                    && let Err(error) = self.routing.remove(now, &filter)
-                {
-                    tracing::error!(%error, %filter, "a filter was counted wrongly");
-                }
-                self.touch(filter);
-            }
+            ControlEvent::FilterAdded { shard, filter } => self.filter_added(shard, filter),
+            ControlEvent::FilterRemoved { shard, filter } => self.filter_removed(shard, filter),
             ControlEvent::Publish(wish) => published.push(self.publish(*wish)),
             ControlEvent::Unpublish { owner, stream } => {
                 // Gone already: an unpublish and the owner's leaving may cross.
@@ -187,8 +172,40 @@ impl Control {
                 // Whoever asked may have given up.
                 let _ = answer.send(self.infos());
             }
+            ControlEvent::Map(answer) => {
+                // As above.
+                let _ = answer.send(NetworkMap::of(&mut self.routing));
+            }
+            ControlEvent::Load(load) => self.describe(|own| own.load = load),
+            ControlEvent::Drain => self.describe(|own| own.draining = true),
             ControlEvent::Stop => self.stopping = true,
         }
+    }
+
+    fn filter_added(&mut self, shard: u16, filter: Filter) {
+        self.filters.insert(&filter, shard);
+        if let Err(error) = self.routing.add(clock::now(), &filter) {
+            tracing::warn!(%error, %filter, "neighbours are not asked for a filter");
+            self.unasked.insert((shard, filter.clone()));
+        }
+        self.touch(filter);
+    }
+
+    fn filter_removed(&mut self, shard: u16, filter: Filter) {
+        let asked = !self.unasked.remove(&(shard, filter.clone()));
+        if self.filters.remove(&filter, shard)
+            && asked
+            && let Err(error) = self.routing.remove(clock::now(), &filter)
+        {
+            tracing::error!(%error, %filter, "a filter was counted wrongly");
+        }
+        self.touch(filter);
+    }
+
+    fn describe(&mut self, change: impl FnOnce(&mut Description)) {
+        change(&mut self.parts.description);
+        let description = self.parts.description.clone();
+        self.routing.describe(clock::now(), description);
     }
 
     fn touch(&mut self, filter: Filter) {

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::Args;
-use sangam_client::{Address, ProxyAddress};
+use sangam_client::{Address, ProxyAddress, Token};
 use sangam_model::{Filter, Topic};
 
 use crate::config::MediaSpec;
@@ -33,6 +33,18 @@ pub(crate) struct Peer {
     /// without the hosts of NO_PROXY]
     #[arg(long, value_name = "URL")]
     pub(crate) proxy: Option<ProxyAddress>,
+    /// Token for brokers that ask for one; others on this machine may see it here, so prefer
+    /// the variable or a file
+    #[arg(
+        long,
+        value_name = "TOKEN",
+        env = "SANGAM_TOKEN",
+        hide_env_values = true
+    )]
+    pub(crate) token: Option<Token>,
+    /// File with the token; when it changes, the newer token is shown without a gap
+    #[arg(long, value_name = "FILE")]
+    pub(crate) token_file: Option<PathBuf>,
 }
 
 /// Options of `sangam publish`.

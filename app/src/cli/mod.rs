@@ -1,15 +1,21 @@
 //! The command line: what can be asked for, and the words that explain it.
 
+mod ca;
 mod client;
+mod lifetime;
 mod serve;
+mod token;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+pub(crate) use ca::{CaCommand, CaIssueArgs, InitArgs, RequestArgs, RevokeArgs, SignArgs};
 pub(crate) use client::{DemoArgs, Peer, PlayArgs, PublishArgs};
+pub(crate) use lifetime::Lifetime;
 pub(crate) use serve::ServeArgs;
+pub(crate) use token::{IssueArgs, KeyArgs, ShowArgs, TokenCommand};
 
 /// Carries live media between people: one broker, or a network of them.
 #[derive(Debug, Parser)]
@@ -84,6 +90,12 @@ pub(crate) enum Command {
     },
     /// Look for what would trouble a broker on this machine
     Doctor(ConfigFile),
+    /// Make certificates for brokers
+    #[command(subcommand)]
+    Ca(CaCommand),
+    /// Make keys and tokens for clients
+    #[command(subcommand)]
+    Token(TokenCommand),
     /// Check, show or write a configuration
     #[command(subcommand)]
     Config(ConfigCommand),

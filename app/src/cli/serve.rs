@@ -41,6 +41,9 @@ pub(crate) struct ServeArgs {
     /// Where key and counters are kept
     #[arg(long, value_name = "DIR")]
     pub(crate) data_dir: Option<PathBuf>,
+    /// Ask clients for no tokens: where everybody who reaches this broker may do everything
+    #[arg(long)]
+    pub(crate) no_auth: bool,
     /// Number of delivery shards; 0: one per core
     #[arg(long, value_name = "N")]
     pub(crate) shards: Option<u16>,

@@ -22,15 +22,24 @@ use crate::{assemble, http, output};
 
 /// How long HTTP requests may go on once the broker is to end.
 const GRACE: Duration = Duration::from_secs(2);
+/// How long a broker that leaves serves on while streams take other ways: what a join, the first
+/// events over it and the second for which the old way is kept need.
+const DRAIN: Duration = Duration::from_millis(1_500);
 
 /// Runs a broker.
 pub(super) fn run(args: &ServeArgs, json: bool) -> Result<(), Failure> {
     let config = configuration(args)?;
+    let tokens = assemble::tokens(&config)?;
     let identity = identity(&config)?;
-    let broker = Broker::start(assemble::broker(&config, &identity)?).map_err(not_started)?;
+    let parts = assemble::broker(&config, &identity, tokens.clone())?;
+    let broker = Broker::start(parts).map_err(not_started)?;
     let runtime = Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(io("cannot start the HTTP side"))?;
-    let done = runtime.block_on(serve(args, config, broker, json));
+    let access = http::Access {
+        api: config.api.clone(),
+        tokens,
+    };
+    let done = runtime.block_on(serve(args, (config, access), broker, json));
     // Requests hold the broker, and the broker's folder stays locked until it is gone.
     drop(runtime);
     drop(identity);
@@ -39,7 +48,7 @@ pub(super) fn run(args: &ServeArgs, json: bool) -> Result<(), Failure> {
 
 async fn serve(
     args: &ServeArgs,
-    config: Config,
+    (config, access): (Config, http::Access),
     broker: Broker,
     json: bool,
 ) -> Result<(), Failure> {
@@ -48,7 +57,7 @@ async fn serve(
     let state = Arc::new(http::State {
         broker: Arc::new(broker),
         name: config.broker.name,
-        api: config.api,
+        access,
         address,
         neighbours: config.neighbours.len(),
         started: Instant::now(),
@@ -65,15 +74,23 @@ async fn serve(
     let broker = Arc::clone(&state.broker);
     let served = http::serve(listener, state, async move { stopped.notified().await });
     let mut served = std::pin::pin!(served);
+    let mut load = LoadMeter::new();
+    let mut second = tokio::time::interval(Duration::from_secs(1));
     loop {
         tokio::select! {
             ended = &mut served => return ended.map_err(io("HTTP")),
             () = closed.notified() => break,
+            _ = second.tick() => load.tell(&broker),
             signal = signals.next() => match signal {
                 Wish::Reload => reload(args, &broker),
                 Wish::End => break,
             },
         }
+    }
+    if broker.links().iter().any(|link| link.up) {
+        tracing::info!("draining");
+        broker.drain();
+        tokio::time::sleep(DRAIN).await;
     }
     drop(broker);
     tracing::info!("stopping");
@@ -82,6 +99,48 @@ async fn serve(
         Ok(ended) => ended.map_err(io("HTTP")),
         Err(_) => Ok(()),
     }
+}
+
+/// How busy this process is, as the network is told.
+struct LoadMeter {
+    cores: f64,
+    measured: Instant,
+    used: Duration,
+    told: u8,
+}
+
+impl LoadMeter {
+    /// A change that is news, in percent: each floods the network.
+    const STEP: u8 = 10;
+
+    fn new() -> Self {
+        Self {
+            cores: std::thread::available_parallelism().map_or(1.0, |n| n.get() as f64),
+            measured: Instant::now(),
+            used: cpu_used(),
+            told: 0,
+        }
+    }
+
+    /// Tells the broker if the load of the last second differs from what was told.
+    fn tell(&mut self, broker: &Broker) {
+        let (now, used) = (Instant::now(), cpu_used());
+        let passed = (now - self.measured).as_secs_f64() * self.cores;
+        let busy = used.saturating_sub(self.used).as_secs_f64() / passed.max(0.001);
+        (self.measured, self.used) = (now, used);
+        // A share of the machine, so never above 100 by much.
+        let percent = (busy * 100.0).clamp(0.0, 100.0) as u8;
+        if percent.abs_diff(self.told) >= Self::STEP {
+            self.told = percent;
+            broker.set_load(percent);
+        }
+    }
+}
+
+/// Processor time of all threads of this process.
+fn cpu_used() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    Duration::try_from(time).unwrap_or_default()
 }
 
 /// Reads the certificate again. What is wrong with it is told, and the old one stays.
@@ -135,6 +194,9 @@ fn configuration(args: &ServeArgs) -> Result<Config, Failure> {
     }
     if let Some(folder) = &args.data_dir {
         config.broker.data_dir = Some(folder.clone());
+    }
+    if args.no_auth {
+        config.auth.required = false;
     }
     if let Some(shards) = args.shards {
         config.broker.shards = shards;

@@ -17,6 +17,8 @@ const POOL_LARGE_MIN: usize = 16;
 /// Kernel buffers of a socket: one batch of full datagrams at least, 1 GiB at most.
 const BUFFER_MIN: usize = 65_536;
 const BUFFER_MAX: usize = 1 << 30;
+/// A clock that is further off is better set right.
+const LEEWAY_MAX_S: u16 = 600;
 /// Length of names in logs, metrics and URLs.
 const NAME_LEN_MAX: usize = 64;
 
@@ -25,6 +27,14 @@ pub(crate) fn check(config: &Config) -> Vec<(String, String)> {
     let mut wrong = Wrong(Vec::new());
     broker(config, &mut wrong);
     bounds(&config.limits, &mut wrong);
+    for (i, key) in config.auth.keys.iter().enumerate() {
+        if let Some(fault) = key.fault() {
+            wrong.add(format!("auth.keys[{i}]"), fault);
+        }
+    }
+    if config.auth.leeway_s > LEEWAY_MAX_S {
+        wrong.add("auth.leeway_s", format!("at most {LEEWAY_MAX_S} seconds"));
+    }
     let mut names = HashSet::new();
     for (i, one) in config.legs.iter().enumerate() {
         leg(&format!("leg[{i}]"), one, &mut wrong);
@@ -198,6 +208,11 @@ fn links(config: &Config, wrong: &mut Wrong) {
 fn bounds(given: &Limits, wrong: &mut Wrong) {
     let all = [
         ("clients", given.clients, limits::CLIENTS_PER_BROKER),
+        (
+            "clients_per_address",
+            given.clients_per_address,
+            limits::CLIENTS_PER_BROKER,
+        ),
         (
             "publisher_packets_per_s",
             given.publisher_packets_per_s as usize,

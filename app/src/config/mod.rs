@@ -1,5 +1,6 @@
 //! What a broker is told: a TOML file, `SANGAM_*` variables and options, in rising order.
 
+mod auth;
 mod check;
 mod example;
 mod keys;
@@ -15,6 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::network::Network;
 
+pub(crate) use auth::{Auth, AuthKey, NamedKey, SECRET_LEN_MIN};
 pub(crate) use check::{check, check_leg};
 pub(crate) use example::EXAMPLE;
 pub(crate) use load::{ConfigError, Problem, load};
@@ -32,6 +34,7 @@ pub(crate) struct Config {
     pub(crate) tls: Tls,
     pub(crate) links: Links,
     pub(crate) api: Api,
+    pub(crate) auth: Auth,
     pub(crate) limits: Limits,
     #[serde(rename = "link", skip_serializing_if = "Vec::is_empty")]
     pub(crate) neighbours: Vec<Neighbour>,
@@ -150,6 +153,7 @@ pub(crate) struct Api {
 #[serde(default)]
 pub(crate) struct Limits {
     pub(crate) clients: usize,
+    pub(crate) clients_per_address: usize,
     pub(crate) publisher_packets_per_s: u32,
 }
 
@@ -184,7 +188,8 @@ impl Listen {
     }
 }
 
-/// `host`, `host:port`, `192.0.2.1:4600` or `[2001:db8::1]:4600`; without a port [`PORT`]; names are resolved when dialled.
+/// `host`, `host:port`, `192.0.2.1:4600` or `[2001:db8::1]:4600`; without a port [`PORT`];
+/// names are resolved when dialled.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub(crate) struct HostPort {
@@ -211,6 +216,10 @@ impl Config {
                 udp: both(PORT),
                 tcp: both(PORT),
                 ..Listen::default()
+            },
+            auth: Auth {
+                required: false,
+                ..Auth::default()
             },
             ..Self::default()
         }
@@ -274,6 +283,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             clients: limits::CLIENTS_PER_BROKER,
+            clients_per_address: limits::CLIENTS_PER_ADDRESS,
             publisher_packets_per_s: limits::PUBLISHER_PACKETS_PER_S,
         }
     }

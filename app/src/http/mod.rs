@@ -6,6 +6,7 @@ mod broker;
 mod health;
 mod legs;
 mod metrics;
+mod network;
 
 use std::future::Future;
 use std::net::SocketAddr;
@@ -14,10 +15,10 @@ use std::time::Instant;
 
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
-use axum::routing::get;
+use axum::routing::{get, post};
 use sangam_node::Broker;
 
-use crate::config::Api;
+pub(crate) use access::Access;
 use answer::Problem;
 
 /// Bytes of a request body; a leg with all its texts has less than 2,000.
@@ -31,7 +32,7 @@ pub(crate) struct State {
     /// Its name.
     pub(crate) name: String,
     /// Who may do what.
-    pub(crate) api: Api,
+    pub(crate) access: Access,
     /// Where HTTP listens in truth.
     pub(crate) address: SocketAddr,
     /// Neighbours by configuration.
@@ -64,6 +65,9 @@ fn router(state: Arc<State>) -> Router {
         .route("/metrics", get(metrics::all))
         .route("/v1/broker", get(broker::facts))
         .route("/v1/streams", get(broker::streams))
+        .route("/v1/map", get(network::map))
+        .route("/v1/locate", get(network::best))
+        .route("/v1/drain", post(network::drain))
         .route("/v1/legs", get(legs::list).post(legs::add))
         .route("/v1/legs/{name}", get(legs::one).delete(legs::remove))
         .fallback(nothing_here)
@@ -83,11 +87,15 @@ async fn ask<T: Send + 'static>(
 }
 
 async fn nothing_here() -> Problem {
-    Problem::not_found("there is nothing here")
-        .hint("there are /healthz, /readyz, /metrics, /v1/broker, /v1/streams and /v1/legs")
+    Problem::not_found("there is nothing here").hint(
+        "there are /healthz, /readyz, /metrics, /v1/broker, /v1/streams, /v1/map, /v1/locate \
+             and /v1/legs",
+    )
 }
 
 async fn not_so() -> Problem {
-    Problem::method("this method is not for this path")
-        .hint("GET everywhere; POST /v1/legs adds a leg, DELETE /v1/legs/NAME ends one")
+    Problem::method("this method is not for this path").hint(
+        "GET everywhere; POST /v1/legs adds a leg, DELETE /v1/legs/NAME ends one, POST \
+             /v1/drain lets the broker leave",
+    )
 }

@@ -115,6 +115,30 @@ impl Filter {
         levels.next().is_none()
     }
 
+    /// Whether it selects every topic that `other` selects. Exact but for the greatest length and
+    /// depth of topics, near which it may say no where yes were true.
+    #[must_use]
+    pub fn contains(&self, other: &Self) -> bool {
+        if other.as_str() == "#" {
+            // Every topic has a first level.
+            return matches!(self.as_str(), "#" | "+/#");
+        }
+        let mut levels = other.levels();
+        let mut first = true;
+        for own in self.levels() {
+            let level = levels.next();
+            let system = first && level.is_some_and(|l| l.starts_with('$'));
+            match (own, level) {
+                ("#", _) => return !system,
+                ("+", Some(level)) if level != "#" && !system => {}
+                (own, Some(level)) if own == level => {}
+                _ => return false,
+            }
+            first = false;
+        }
+        levels.next().is_none()
+    }
+
     /// Whether it holds a wildcard; without one it selects at most one topic.
     #[must_use]
     pub fn is_wild(&self) -> bool {

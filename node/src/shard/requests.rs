@@ -31,13 +31,21 @@ impl Shard {
                 self.actions = actions;
             }
         }
+        self.follow_removals();
+    }
+
+    /// Lets deliveries under way follow changes of the audience.
+    pub(super) fn follow_removals(&mut self) {
         for removal in self.audience.removals() {
             self.jobs.iter_mut().for_each(|job| job.follow(removal));
         }
     }
 
-    fn perform_one(&mut self, port: u16, action: Action) {
+    pub(super) fn perform_one(&mut self, port: u16, action: Action) {
         let at = |peer: PeerKey| Subscriber { port, peer };
+        let Some(action) = self.admit(port, action) else {
+            return;
+        };
         match action {
             Action::Subscribe {
                 peer,
@@ -64,7 +72,7 @@ impl Shard {
                 if self.audience.owned_by(at(peer)).len() >= limits::STREAMS_PER_CLIENT {
                     return self.refuse(at(peer), request, DropReason::StreamsFull);
                 }
-                if !self.allowances.take(at(peer), clock::now()) {
+                if !self.allowances.take(at(peer), 1, clock::now()) {
                     return self.refuse(at(peer), request, DropReason::FloodControl);
                 }
                 let wish = Wish {
@@ -82,6 +90,12 @@ impl Shard {
                     self.control.send(ControlEvent::Unpublish { owner, stream });
                 }
             }
+            Action::Authenticate {
+                peer,
+                request,
+                token,
+                address,
+            } => self.authenticate(at(peer), request, (token, address)),
             Action::Ingest { peer, packet } => self.ingest(at(peer), packet),
             Action::Feedback { peer, packet } => self.feedback(at(peer), packet),
             Action::Gone { peer } => self.forget(at(peer)),
@@ -89,7 +103,7 @@ impl Shard {
     }
 
     fn subscribe(&mut self, who: Subscriber, request: u32, filter: &Filter) {
-        if !self.allowances.take(who, clock::now()) {
+        if !self.allowances.take(who, 1, clock::now()) {
             return self.refuse(who, request, DropReason::FloodControl);
         }
         let mut added = std::mem::take(&mut self.added);
@@ -121,35 +135,36 @@ impl Shard {
     }
 
     fn unsubscribe(&mut self, who: Subscriber, request: u32, filter: Filter) {
-        let mut lost = Vec::new();
-        let Some(unused) = self.audience.unsubscribe(who, &filter, &mut lost) else {
-            return self.tell(
-                who,
-                Message::Refused {
-                    request,
-                    reason: Refusal::Invalid,
-                },
-            );
+        let Some(lost) = self.release(who, filter) else {
+            let reason = Refusal::Invalid;
+            return self.tell(who, Message::Refused { request, reason });
         };
-        if unused {
-            self.control.send(ControlEvent::FilterRemoved {
-                shard: self.number,
-                filter,
-            });
-        }
         self.tell(who, Message::Accepted { request });
         for stream in lost {
             self.tell(who, Message::Retire { stream });
         }
     }
 
-    fn refuse(&mut self, who: Subscriber, request: u32, limit: DropReason) {
+    /// Takes a filter from a subscriber: the streams it gets no more; `None` if it had no such
+    /// filter.
+    pub(super) fn release(&mut self, who: Subscriber, filter: Filter) -> Option<Vec<StreamId>> {
+        let mut lost = Vec::new();
+        if self.audience.unsubscribe(who, &filter, &mut lost)? {
+            self.control.send(ControlEvent::FilterRemoved {
+                shard: self.number,
+                filter,
+            });
+        }
+        Some(lost)
+    }
+
+    pub(super) fn refuse(&mut self, who: Subscriber, request: u32, limit: DropReason) {
         self.counters.dropped(limit);
         let reason = Refusal::Limit;
         self.tell(who, Message::Refused { request, reason });
     }
 
-    fn owner(&self, who: Subscriber) -> Owner {
+    pub(super) fn owner(&self, who: Subscriber) -> Owner {
         Owner {
             shard: self.number,
             peer: who.into(),
@@ -250,6 +265,7 @@ impl Shard {
         self.control.send(ControlEvent::OwnerGone(self.owner(who)));
         self.announcements.forget(who);
         self.allowances.forget(who);
+        self.access.forget(who);
         for filter in self.audience.leave(who) {
             self.control.send(ControlEvent::FilterRemoved {
                 shard: self.number,
@@ -270,7 +286,12 @@ impl Shard {
                 } => {
                     let here = owner.filter(|owner| owner.shard == self.number);
                     let owner = here.map(|owner| owner.peer.into());
+                    let outlived = owner.filter(|owner| !self.keeps(*owner, &topic));
                     self.audience.add_stream(id, topic, media, owner);
+                    if let Some(owner) = outlived {
+                        // The grant ended while control made the stream.
+                        self.end_publication(owner, id);
+                    }
                     for who in self.audience.receivers(id) {
                         self.announcements.add(who, id);
                     }
@@ -278,6 +299,11 @@ impl Shard {
                 }
                 ShardCommand::Removed(id) => self.remove_stream(id),
                 ShardCommand::Tell { to, message } => self.tell(to, message),
+                ShardCommand::Judged {
+                    to,
+                    ticket,
+                    verdict,
+                } => self.judged(to, ticket, verdict),
                 ShardCommand::Stop => self.stopping = true,
             }
         }
@@ -321,7 +347,7 @@ impl Shard {
         }
     }
 
-    fn tell(&mut self, who: Subscriber, message: Message) {
+    pub(super) fn tell(&mut self, who: Subscriber, message: Message) {
         self.with_port(usize::from(who.port), |port, cx| {
             port.tell(who.peer, message, cx)
         });
