@@ -177,11 +177,8 @@ fn ping() -> Vec<u8> {
 
 fn bye() -> Vec<u8> {
     let mut bytes = Vec::new();
-    Frame::Bye {
-        session: 1,
-        reason: sangam_wire::Refusal::Goodbye,
-    }
-    .encode(&mut bytes);
+    let (session, reason) = (1, sangam_wire::Refusal::Goodbye);
+    Frame::Bye { session, reason }.encode(&mut bytes);
     bytes
 }
 
@@ -354,10 +351,8 @@ fn a_client_that_moves_to_another_address_goes_on() {
     let (mut client, mut server) = (End::client(&authority), End::server(&authority));
     let relay = StdSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     relay.set_nonblocking(true).unwrap();
-    let (before, after) = (
-        StdSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap(),
-        StdSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap(),
-    );
+    let open = || StdSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let (before, after) = (open(), open());
     for side in [&before, &after] {
         side.set_nonblocking(true).unwrap();
     }
