@@ -188,13 +188,14 @@ be() {
     export SANGAM_TLS_CERTIFICATE="$2/$1/certificate.pem" SANGAM_TLS_KEY="$2/$1/key.pem"
 }
 be near "$2"
-SANGAM_LISTEN_QUIC_LINKS=10.77.0.1:4603 "$1" serve --json --until-stdin-closes \
+SANGAM_LISTEN_QUIC_LINKS=10.77.0.1:4603 "$1" serve --json --no-auth --until-stdin-closes \
     --listen 10.77.0.1:4600 --http 127.0.0.1:4680 \
     --leg 'name=cam,topic=narrow/cam,receive=127.0.0.1:5004,rtcp=next-port,media=96 H264/90000' \
     < /run/hold > /run/near &
 read -r ready < /run/near
 be far "$2"
-SANGAM_LISTEN_QUIC=10.77.0.2:4602 ip netns exec far "$1" serve --json --until-stdin-closes \
+SANGAM_LISTEN_QUIC=10.77.0.2:4602 \
+    ip netns exec far "$1" serve --json --no-auth --until-stdin-closes \
     --listen 10.77.0.2:4600 --http 127.0.0.1:4680 --link quic://10.77.0.1:4603 \
     < /run/hold > /run/far &
 read -r ready < /run/far

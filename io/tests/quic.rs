@@ -177,11 +177,8 @@ fn ping() -> Vec<u8> {
 
 fn bye() -> Vec<u8> {
     let mut bytes = Vec::new();
-    Frame::Bye {
-        session: 1,
-        reason: sangam_wire::Refusal::Goodbye,
-    }
-    .encode(&mut bytes);
+    let (session, reason) = (1, sangam_wire::Refusal::Goodbye);
+    Frame::Bye { session, reason }.encode(&mut bytes);
     bytes
 }
 
@@ -199,7 +196,7 @@ fn frames_signs_of_life_and_events_of_all_classes_arrive_both_ways() {
     for (end, key) in [(&mut client, to_server), (&mut server, to_client)] {
         for class in [Class::Audio, Class::Video, Class::Rtcp, Class::Data] {
             let packet = event(&pool, class, 7, 900);
-            end.endpoint.send_event(key, packet).unwrap();
+            end.endpoint.send_event(key, packet, clock::now()).unwrap();
         }
         end.endpoint.send_frame(key, &ping()).unwrap();
     }
@@ -229,7 +226,10 @@ fn an_event_beyond_the_path_comes_in_pieces() {
     let (key, _) = connected(&mut client, &mut server);
     let pool = Pool::new(64, 4);
     let whole = event(&pool, Class::Video, 9, 9_000);
-    client.endpoint.send_event(key, whole.clone()).unwrap();
+    client
+        .endpoint
+        .send_event(key, whole.clone(), clock::now())
+        .unwrap();
     let mut joined = Vec::new();
     let mut reassembler = sangam_link::Reassembler::new();
     let mut taken = 0;
@@ -253,13 +253,19 @@ fn audio_overtakes_video_that_waits() {
     // Far more than a new connection may have on its way.
     for number in 0..300 {
         let packet = event(&pool, Class::Video, number, 1_100);
-        client.endpoint.send_event(key, packet).unwrap();
+        client
+            .endpoint
+            .send_event(key, packet, clock::now())
+            .unwrap();
     }
     client.endpoint.flush(clock::now());
-    let waiting = client.endpoint.waiting(key);
+    let waiting = client.endpoint.waiting(key, clock::now());
     assert!(waiting.video > 0, "the path takes all at once: {waiting:?}");
     let audio = event(&pool, Class::Audio, 1, 80);
-    client.endpoint.send_event(key, audio.clone()).unwrap();
+    client
+        .endpoint
+        .send_event(key, audio.clone(), clock::now())
+        .unwrap();
     until(&mut [&mut client, &mut server], "all events", |ends| {
         ends[1].units.len() == 301
     });
@@ -345,10 +351,8 @@ fn a_client_that_moves_to_another_address_goes_on() {
     let (mut client, mut server) = (End::client(&authority), End::server(&authority));
     let relay = StdSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     relay.set_nonblocking(true).unwrap();
-    let (before, after) = (
-        StdSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap(),
-        StdSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap(),
-    );
+    let open = || StdSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let (before, after) = (open(), open());
     for side in [&before, &after] {
         side.set_nonblocking(true).unwrap();
     }
@@ -379,13 +383,19 @@ fn a_client_that_moves_to_another_address_goes_on() {
     });
     moved = true;
     let packet = event(&pool, Class::Audio, 1, 80);
-    client.endpoint.send_event(key, packet.clone()).unwrap();
+    client
+        .endpoint
+        .send_event(key, packet.clone(), clock::now())
+        .unwrap();
     until(&mut [&mut client, &mut server], "the event", |ends| {
         forward(moved);
         ends[1].units.len() == 1
     });
     let to_client = server.connected.unwrap();
-    server.endpoint.send_event(to_client, packet).unwrap();
+    server
+        .endpoint
+        .send_event(to_client, packet, clock::now())
+        .unwrap();
     until(&mut [&mut client, &mut server], "the answer", |ends| {
         forward(moved);
         ends[0].units.len() == 1
@@ -430,7 +440,7 @@ fn packets_of_another_socket_of_the_group_are_told_apart() {
     let packet = event(&Pool::new(64, 4), Class::Audio, 1, 80);
     client
         .endpoint
-        .send_event(key.unwrap(), packet.clone())
+        .send_event(key.unwrap(), packet.clone(), clock::now())
         .unwrap();
     let end = Instant::now() + PATIENCE;
     while server.units.is_empty() {

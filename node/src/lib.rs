@@ -24,6 +24,7 @@ mod organise;
 mod port;
 mod samples;
 mod shard;
+mod shedders;
 mod sockets;
 mod welcome;
 

@@ -1,4 +1,5 @@
 //! A certificate authority in a folder, and the brokers it has signed.
+#![allow(dead_code, reason = "each test file uses its own part")]
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -84,10 +84,11 @@ impl Quic {
 
     /// Queues events; what does not fit is dropped and counted.
     pub(super) fn send(&mut self, events: &[Packet], intake: &Intake<'_>) {
+        let now = clock::now();
         for event in events {
             let queued = self.connection.is_some_and(|key| {
-                self.endpoint.waiting(key).total() < WAITING_MAX
-                    && self.endpoint.send_event(key, event.clone()).is_ok()
+                self.endpoint.waiting(key, now).bytes() < WAITING_MAX
+                    && self.endpoint.send_event(key, event.clone(), now).is_ok()
             });
             if !queued {
                 intake.shared.counters.dropped_send.add(1);

@@ -11,7 +11,7 @@ use sangam_link::{AckFeed, RateController};
 use sangam_model::Time;
 
 /// Bytes under way before the path is known: a video's first key frame should not wait for it.
-const WINDOW_START: u64 = 32_000;
+const WINDOW_START: u64 = 64_000;
 /// RFC 9002 section 7.2: a window of fewer than two packets could not even be probed.
 const PACKETS_MIN: u64 = 2;
 
@@ -119,7 +119,7 @@ mod tests {
             }
             let due = way.iter().take_while(|(_, at)| *at <= now).count();
             for (index, (sent, _)) in way.drain(..due).enumerate() {
-                if (number + index as u64) % lost == 0 {
+                if (number + index as u64).is_multiple_of(lost) {
                     path.on_congestion_event(now, sent, false, PACKET);
                 } else {
                     path.feed.on_ack(PACKET, now - sent);

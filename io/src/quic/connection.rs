@@ -96,22 +96,22 @@ impl Connection {
         }
     }
 
-    pub(super) fn event(&mut self, packet: Packet) -> Result<(), Full> {
+    pub(super) fn event(&mut self, packet: Packet, now: Time) -> Result<(), Full> {
         if self.over {
             return Err(Full);
         }
         let class = Header::decode(&packet).map_err(|_| Full)?.class;
         match class {
             Class::Data => self.streams[DATA].outgoing.push(&packet),
-            _ => self.datagrams.event(class, packet),
+            _ => self.datagrams.event(class, packet, now),
         }
     }
 
-    pub(super) fn waiting(&self) -> Waiting {
+    pub(super) fn waiting(&self, now: Time) -> Waiting {
         Waiting {
             control: self.streams[CONTROL].outgoing.len(),
             data: self.streams[DATA].outgoing.len(),
-            ..self.datagrams.waiting()
+            ..self.datagrams.waiting(now)
         }
     }
 

@@ -215,11 +215,11 @@ impl Endpoint {
     ///
     /// # Errors
     /// The path does not take as much, or the peer is gone.
-    pub fn send_event(&mut self, key: Key, packet: Packet) -> Result<(), Full> {
+    pub fn send_event(&mut self, key: Key, packet: Packet, now: Time) -> Result<(), Full> {
         self.touch(key);
         let connection = self.get_mut(key).ok_or(Full)?;
         let before = connection.packets();
-        connection.event(packet)?;
+        connection.event(packet, now)?;
         let after = connection.packets();
         self.packets += after - before;
         Ok(())
@@ -233,8 +233,9 @@ impl Endpoint {
 
     /// What waits for a peer.
     #[must_use]
-    pub fn waiting(&self, key: Key) -> Waiting {
-        self.get(key).map(Connection::waiting).unwrap_or_default()
+    pub fn waiting(&self, key: Key, now: Time) -> Waiting {
+        let connection = self.get(key);
+        connection.map_or_else(Waiting::default, |connection| connection.waiting(now))
     }
 
     /// Where the peer is now: clients may move.

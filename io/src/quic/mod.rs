@@ -31,6 +31,8 @@ pub use config::{Config, ConfigError};
 pub use endpoint::{Counters, Endpoint};
 pub use identity::broker_of;
 
+use core::time::Duration;
+
 use bytes::Bytes;
 
 /// A connection's number within its endpoint; reused some time after [`Event::Lost`].
@@ -53,23 +55,27 @@ pub enum Event {
     },
 }
 
-/// Bytes that wait for a peer.
+/// What waits for a peer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Waiting {
-    /// Frames on the control stream.
+    /// Bytes of frames on the control stream.
     pub control: usize,
-    /// Audio, RTCP, feedback.
+    /// Bytes of audio, RTCP and feedback.
     pub urgent: usize,
-    /// Data events.
+    /// How long the first of these waits.
+    pub urgent_age: Duration,
+    /// Bytes of data events.
     pub data: usize,
-    /// Video.
+    /// Bytes of video.
     pub video: usize,
+    /// How long the first of it waits.
+    pub video_age: Duration,
 }
 
 impl Waiting {
     /// All of them.
     #[must_use]
-    pub fn total(&self) -> usize {
+    pub fn bytes(&self) -> usize {
         self.control + self.urgent + self.data + self.video
     }
 }

@@ -1,11 +1,12 @@
 //! What waits for a peer as datagrams: signs of life first, then audio, then video.
 
+use core::time::Duration;
 use std::collections::VecDeque;
 
 use bytes::{Bytes, BytesMut};
 use sangam_link::fragment;
-use sangam_model::Class;
 use sangam_model::limits::EVENT_LEN_MAX;
+use sangam_model::{Class, Time};
 
 use super::{Full, Waiting};
 use crate::pool::Packet;
@@ -16,8 +17,8 @@ const SIGNS: usize = 16;
 const PACKETS: usize = 4_096;
 /// Bytes of audio, RTCP and feedback that wait.
 const URGENT_BYTES: usize = 128 << 10;
-/// Bytes of video that wait. Owners shed whole frames long before.
-const VIDEO_BYTES: usize = 512 << 10;
+/// Bytes of video that wait. Owners shed whole frames before, by their age.
+const VIDEO_BYTES: usize = 2 << 20;
 /// Copies are carved from pieces of memory of this size, which are used again once quinn-proto
 /// has let go of them: it wants to own what it sends.
 const ARENA: usize = 64 << 10;
@@ -37,7 +38,8 @@ pub(super) struct Outgoing {
 
 #[derive(Debug, Default)]
 struct Line {
-    packets: VecDeque<Packet>,
+    /// With the time since when each waits.
+    packets: VecDeque<(Packet, Time)>,
     bytes: usize,
 }
 
@@ -50,17 +52,22 @@ pub(super) enum Stage {
 }
 
 impl Line {
-    fn push(&mut self, packet: Packet, bytes_max: usize) -> Result<(), Full> {
+    fn push(&mut self, packet: Packet, bytes_max: usize, now: Time) -> Result<(), Full> {
         if self.packets.len() >= PACKETS || self.bytes + packet.len() > bytes_max {
             return Err(Full);
         }
         self.bytes += packet.len();
-        self.packets.push_back(packet);
+        self.packets.push_back((packet, now));
         Ok(())
     }
 
+    fn age(&self, now: Time) -> Duration {
+        let first = self.packets.front();
+        first.map_or(Duration::ZERO, |(_, since)| now - *since)
+    }
+
     fn pop(&mut self) -> Option<Packet> {
-        let packet = self.packets.pop_front()?;
+        let (packet, _) = self.packets.pop_front()?;
         self.bytes -= packet.len();
         Some(packet)
     }
@@ -77,10 +84,10 @@ impl Outgoing {
     }
 
     /// Queues an event.
-    pub(super) fn event(&mut self, class: Class, packet: Packet) -> Result<(), Full> {
+    pub(super) fn event(&mut self, class: Class, packet: Packet, now: Time) -> Result<(), Full> {
         match class {
-            Class::Video => self.video.push(packet, VIDEO_BYTES),
-            _ => self.urgent.push(packet, URGENT_BYTES),
+            Class::Video => self.video.push(packet, VIDEO_BYTES, now),
+            _ => self.urgent.push(packet, URGENT_BYTES, now),
         }
     }
 
@@ -114,10 +121,12 @@ impl Outgoing {
         self.urgent.packets.len() + self.video.packets.len()
     }
 
-    pub(super) fn waiting(&self) -> Waiting {
+    pub(super) fn waiting(&self, now: Time) -> Waiting {
         Waiting {
             urgent: self.urgent.bytes,
+            urgent_age: self.urgent.age(now),
             video: self.video.bytes,
+            video_age: self.video.age(now),
             ..Waiting::default()
         }
     }

@@ -4,39 +4,34 @@
 //! Frames travel on a stream, but pings and pongs as datagrams, so that a link's life is judged
 //! by the path and not by what must be repeated on it.
 
-use std::collections::HashMap;
 use std::time::Duration;
 
-use sangam_broker::{Admit, DropReason, LinkId, Shedder};
+use sangam_broker::{Admit, DropReason, LinkId};
 use sangam_io::pool::Packet;
 use sangam_io::quic::{Endpoint, Event};
 use sangam_link::{DialInput, Input, Verdict};
-use sangam_model::{BrokerId, Class, Incarnation, StreamId};
-use sangam_wire::{Flags, Frame, Hello, Refusal, Refuse, Role, Welcome, is_event};
+use sangam_model::{BrokerId, Incarnation};
+use sangam_wire::{Frame, Hello, Refusal, Refuse, Role, Welcome, is_event};
 
 use super::Lane;
 use super::endpoints::Place;
 use super::ingest::Source;
 use super::links::End;
 use super::neighbours::is_later_life;
+use crate::shedders::Shedders;
 use crate::welcome::RETRY_AFTER;
 
 /// A link that QUIC cannot bring up for so long is brought up by datagrams meanwhile.
 const STAND_IN_AFTER: Duration = Duration::from_secs(3);
 /// Batches of one endpoint before others have their turn.
 const BATCHES_PER_ROUND: usize = 4;
-/// Above this a link takes no more video frames until key frames find room: 50 ms of 160 Mb/s.
-const VIDEO_BYTES: usize = 1 << 20;
-/// Frames that have begun may go on up to here.
-const FRAME_BYTES: usize = 3 << 19;
-
 /// How a link over QUIC reaches its neighbour.
 #[derive(Debug)]
 pub(super) struct Way {
     connection: Option<Place>,
     /// What the neighbour's certificate must be for, if it is ours to dial.
     name: String,
-    shedders: HashMap<StreamId, Shedder>,
+    shedders: Shedders,
 }
 
 impl Way {
@@ -44,7 +39,7 @@ impl Way {
         Self {
             connection: None,
             name,
-            shedders: HashMap::new(),
+            shedders: Shedders::default(),
         }
     }
 
@@ -53,22 +48,6 @@ impl Way {
             connection: Some(connection),
             ..Self::new(String::new())
         }
-    }
-
-    /// Whether the link takes this packet, with so many bytes of video waiting.
-    fn admits(&mut self, packet: &Packet, waiting: usize) -> Admit {
-        let Ok(header) = packet.header() else {
-            return Admit::Drop(DropReason::Malformed);
-        };
-        if header.class != Class::Video {
-            return Admit::Deliver;
-        }
-        let bound = match header.flags.contains(Flags::FRAME_START) {
-            true => VIDEO_BYTES,
-            false => FRAME_BYTES,
-        };
-        let shedder = self.shedders.entry(header.stream).or_default();
-        shedder.admit(&header, Duration::ZERO, waiting > bound)
     }
 }
 
@@ -333,7 +312,7 @@ impl Lane {
     pub(super) fn hang_up(&mut self, id: LinkId) {
         let way = self.links.get_mut(id).and_then(|link| link.quic.as_mut());
         let Some(way) = way else { return };
-        way.shedders.clear();
+        way.shedders = Shedders::default();
         if let Some(at) = way.connection.take() {
             self.quic.close(at, self.now, "the link is down");
         }
@@ -386,9 +365,13 @@ impl Lane {
         let (mut packets, mut bytes) = (0, 0);
         for packet in events {
             let len = packet.len() as u64;
-            match way.admits(&packet, endpoint.waiting(at.key).video) {
+            let Ok(header) = packet.header() else {
+                continue;
+            };
+            let waiting = endpoint.waiting(at.key, self.now);
+            match way.shedders.admit(&header, &waiting, false) {
                 Admit::Drop(reason) => self.counters.dropped(reason),
-                Admit::Deliver if endpoint.send_event(at.key, packet).is_err() => {
+                Admit::Deliver if endpoint.send_event(at.key, packet, self.now).is_err() => {
                     self.counters.dropped(DropReason::SendBufferFull);
                 }
                 Admit::Deliver => {

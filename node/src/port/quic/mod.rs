@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender};
 use std::time::Duration;
 
-use sangam_broker::{DropReason, FeedbackOutput};
+use sangam_broker::{Admit, DropReason, FeedbackOutput};
 use sangam_io::clock;
 use sangam_io::poll::Interest;
 use sangam_io::pool::{Packet, PacketMut, Pool};
@@ -379,10 +379,13 @@ impl Port for QuicPort {
                 let Ok(header) = packet.header() else {
                     continue;
                 };
-                let waiting = self.endpoint.waiting(*key);
+                let waiting = self.endpoint.waiting(*key, cx.now);
                 let crowded = self.endpoint.packets() >= self.queued_max;
-                if peer.admits(&header, waiting, crowded)
-                    && self.endpoint.send_event(*key, packet.clone()).is_ok()
+                let admit = peer.shedders.admit(&header, &waiting, crowded);
+                if admit == Admit::Deliver
+                    && (self.endpoint)
+                        .send_event(*key, packet.clone(), cx.now)
+                        .is_ok()
                 {
                     done.packets += 1;
                     done.bytes += packet.len() as u64;
@@ -390,7 +393,9 @@ impl Port for QuicPort {
                     done.peer_full += 1;
                 }
             }
-            if let Some(stream) = peer.wants_key_frame(burst) {
+            let stream = burst.first().and_then(|first| first.header().ok());
+            let stream = stream.map(|header| header.stream);
+            if let Some(stream) = stream.filter(|stream| peer.shedders.wants_key_frame(*stream)) {
                 // Merged and limited by the shard like any other.
                 let feedback = Feedback::KeyFrame;
                 let request = FeedbackOutput {
@@ -415,7 +420,7 @@ impl Port for QuicPort {
             return;
         };
         if let Message::Retire { stream } = &message {
-            known.shedders.remove(stream);
+            known.shedders.forget(*stream);
         }
         if let Some(session) = &mut known.session {
             session.handle(cx.now, Input::Send(message));
@@ -430,8 +435,9 @@ impl Port for QuicPort {
         CONTROL_QUEUE_MAX.saturating_sub(session.map_or(0, Session::unacknowledged))
     }
 
-    fn feedback(&mut self, peer: PeerKey, packet: &Packet, _: &mut Context<'_>) {
-        if self.endpoint.send_event(peer, packet.clone()).is_err() {
+    fn feedback(&mut self, peer: PeerKey, packet: &Packet, cx: &mut Context<'_>) {
+        let sent = self.endpoint.send_event(peer, packet.clone(), cx.now);
+        if sent.is_err() {
             self.counters.dropped(DropReason::PeerQueueFull);
         }
         self.send(&mut Delivery::default());
