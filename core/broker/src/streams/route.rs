@@ -22,7 +22,11 @@ impl StreamTable {
                 // other, around a cycle; so nobody new is told by them.
                 wanted = wanted.intersection(stream.told);
             }
-            if let Parent::Link(parent) = stream.parent {
+            // What only this neighbour brings is not for it. With another one that brings it,
+            // this one may need it back: a tree turns around when a link behind it dies.
+            if let Parent::Link(parent) = stream.parent
+                && stream.parents.len() <= 1
+            {
                 wanted.remove(parent);
             }
             self.dirty |= (stream.shards, stream.wanted) != (mask, wanted);

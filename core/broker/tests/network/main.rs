@@ -271,6 +271,21 @@ fn a_tree_heals_at_once_when_a_link_returns() {
 }
 
 #[test]
+fn a_tree_turns_around_at_once_when_a_link_behind_it_dies() {
+    let mut network = Network::new(4);
+    for (a, b) in [(0, 1), (1, 2), (2, 3), (0, 3)] {
+        network.link(a, b, Duration::from_millis(10));
+    }
+    (0..4).for_each(|broker| network.subscribe(broker, TOPICS[0]));
+    let published = [publish(&mut network, 1, TOPICS[0])];
+    network.run(SETTLE);
+    // Of its two ways to broker 1, broker 3 takes the one by broker 0, which now needs it.
+    network.unlink(0, 1);
+    network.run(Duration::from_millis(100));
+    check_delivery(&mut network, &published, 1, "0 is served by 3");
+}
+
+#[test]
 fn a_stream_ends_where_its_neighbour_does_not_return() {
     let mut network = build(3, &[(0, 1), (1, 2)].into(), &mut Random::new(0));
     network.subscribe(2, "a/#");
