@@ -23,7 +23,11 @@ impl StreamTable {
                 wanted = wanted.intersection(stream.told);
             }
             self.dirty |= stream.turn(routing.parent(id.broker()));
-            if let Parent::Link(parent) = stream.parent {
+            // What only this neighbour brings is not for it. With another one that brings it,
+            // this one may need it back: a tree turns around when a link behind it dies.
+            if let Parent::Link(parent) = stream.parent
+                && stream.parents.len() <= 1
+            {
                 wanted.remove(parent);
             }
             self.dirty |= (stream.shards, stream.wanted) != (mask, wanted);

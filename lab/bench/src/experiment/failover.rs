@@ -106,14 +106,17 @@ fn notes() -> Vec<String> {
         "A gap is the longest time between two events of a stream at a measured subscriber, from \
          the failure to its mending 2.5 s later, less the stream's own interval (30 ms audio, \
          66.7 ms video). Rows count subscribers that stay reachable and whose way crossed what \
-         failed; their ways are told by their shortest latency in the second before. `calm_gap_max_ms` is the largest \
-         gap of the same subscribers in the 4 s before: what the machine itself does.",
+         failed; their ways are told by their shortest latency in the second before. \
+         calm_gap_max_ms is the largest gap of the same subscribers in the 4 s before: what the \
+         machine itself does. In the mesh no way leads through another broker.",
         "others_lost counts what subscribers lost whose way did not cross what failed. \
          Subscribers and publishers of the killed or frozen broker itself are counted as \
          duplicates and in restored_ms only.",
         "restored_ms is the time from mending (the link passes again, the broker goes on or is \
          started anew) until every subscriber of every broker gets events again; way_back_ms \
-         until the slowest of those in the row is served by its former way.",
+         until the slowest of those in the row is served by its former way. Clients take their \
+         broker for dead after three keep-alive intervals of 5 s, so those of a killed one come \
+         back up to 15 s after the kill.",
         "Ring: 20, 30, 20 and 10 ms of round trip between neighbours; mesh: 30 ms each.",
     ]
     .map(str::to_owned)
