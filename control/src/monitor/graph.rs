@@ -40,7 +40,7 @@ impl Graph {
                 }
             }
         }
-        let told = told.iter().map(|(id, edges)| (*id, edges.as_slice()));
+
         Self(sangam_route::Graph::new(told))
     }
 

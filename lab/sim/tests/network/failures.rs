@@ -58,6 +58,23 @@ fn a_tree_heals_at_once_when_a_link_returns() {
 }
 
 #[test]
+fn a_tree_turns_around_at_once_when_a_link_behind_it_dies() {
+    let mut network = Topology::new(Shape::Ring, 4, &mut Random::new(0)).build(0);
+    (0..4).for_each(|broker| network.subscribe(broker, &filter(TOPICS[0])));
+    let published = [publish(&mut network, 1, TOPICS[0])];
+    network.run(SETTLE);
+    // Whichever way broker 3 has to broker 1, one of both tests needs it turned around.
+    for (sequence, cut) in [(1, (0, 1)), (2, (1, 2))] {
+        network.unlink(cut.0, cut.1);
+        network.run(Duration::from_millis(300));
+        let note = format!("{cut:?} is cut");
+        check_all(&mut network, &published, sequence, &note);
+        network.heal(cut.0, cut.1);
+        network.run(SETTLE);
+    }
+}
+
+#[test]
 fn a_stream_ends_where_its_neighbour_does_not_return() {
     let mut network = Topology::new(Shape::Chain, 3, &mut Random::new(0)).build(0);
     network.subscribe(2, &filter("a/#"));
