@@ -60,7 +60,6 @@ impl Path {
             rtt: self.delay * 2,
             jitter: self.jitter / 4,
             loss_ppm: self.loss_ppm,
-            ..Measured::default()
         }
     }
 
