@@ -7,8 +7,6 @@ use clap::{Parser, ValueEnum};
 use sangam_sim::study::{Figures, Gaps};
 use sangam_sim::{Fault, Plan, Shape};
 
-/// Disturbances of one storm.
-const DISTURBANCES: usize = 100;
 /// Brokers and sessions of the worlds in which gaps are measured.
 const GAP_WORLD: (usize, usize) = (120, 200);
 
@@ -37,6 +35,9 @@ struct Arguments {
     /// Run so many storms instead, each with the next seed; stops at the first broken rule.
     #[arg(long, value_name = "N")]
     storms: Option<u64>,
+    /// Random things that happen in each storm.
+    #[arg(long, default_value_t = 100)]
+    disturbances: usize,
     /// Print figures as JSON.
     #[arg(long)]
     json: bool,
@@ -72,7 +73,7 @@ fn main() -> ExitCode {
 
 fn run_storms(arguments: &Arguments, storms: u64) -> Result<(), Fault> {
     for seed in arguments.seed..arguments.seed.saturating_add(storms) {
-        let history = arguments.plan(seed).storm(DISTURBANCES)?;
+        let history = arguments.plan(seed).storm(arguments.disturbances)?;
         note(&format!(
             "seed {seed}: all rules hold, history {history:016x}"
         ));

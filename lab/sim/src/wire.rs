@@ -60,7 +60,6 @@ impl Path {
             rtt: self.delay * 2,
             jitter: self.jitter / 4,
             loss_ppm: self.loss_ppm,
-            ..Measured::default()
         }
     }
 
@@ -168,12 +167,13 @@ impl Wire {
         comes.then(|| now + self.path.crossing(random))
     }
 
-    /// When a frame of control sent now arrives.
+    /// When a frame of control sent now is handled by an end that is so slow: in order, even when
+    /// it gets faster.
     pub(crate) fn frame_arrives(
         &mut self,
         now: Time,
         way: usize,
-        bytes: u64,
+        (bytes, slowness): (u64, Duration),
         random: &mut Random,
     ) -> Time {
         let path = self.path;
@@ -184,7 +184,7 @@ impl Wire {
         while path.loses(random) {
             at += path.delay * 3 + Duration::from_millis(20);
         }
-        direction.last = direction.last.max(at);
+        direction.last = direction.last.max(at + slowness);
         direction.last
     }
 

@@ -44,7 +44,7 @@ pub struct World {
 }
 
 impl Plan {
-    /// The one command that replays its storm.
+    /// The one command that replays its figures.
     #[must_use]
     pub fn command(&self) -> String {
         let Self {
@@ -54,7 +54,7 @@ impl Plan {
             seed,
         } = self;
         format!(
-            "cargo run --release -p sangam-sim -- --storms 1 --shape {shape} --brokers {brokers} \
+            "cargo run --release -p sangam-sim -- --shape {shape} --brokers {brokers} \
              --sessions {sessions} --seed {seed}"
         )
     }
@@ -69,7 +69,11 @@ impl Plan {
         let result = world.storm(disturbances);
         match result {
             Ok(()) => Ok(world.network.history()),
-            Err(Fault(fault)) => Err(Fault(format!("{fault}\nreplay: {}", self.command()))),
+            Err(Fault(fault)) => {
+                let command = self.command();
+                let storm = format!("--storms 1 --disturbances {disturbances}");
+                Err(Fault(format!("{fault}\nreplay: {command} {storm}")))
+            }
         }
     }
 }

@@ -358,7 +358,8 @@ fn moved(before: &[(BrokerId, BrokerId)], after: &[(BrokerId, BrokerId)]) -> Mov
     loop {
         let (to, reach) = match (old.peek(), new.peek()) {
             (Some(a), Some(b)) if a == b => {
-                (old.next(), new.next());
+                old.next();
+                new.next();
                 continue;
             }
             (Some(a), Some(b)) if a.0 == b.0 => (a.0, false),

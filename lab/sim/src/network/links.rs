@@ -293,11 +293,11 @@ impl Network {
         let it = &mut self.wires[wire];
         let bytes = it.count(from, &messages);
         let end = 1 - from;
-        let arrives = it.frame_arrives(self.now, from, bytes, &mut self.random);
+        let load = (bytes, self.brokers[it.ends[end].broker].slowness);
+        let arrives = it.frame_arrives(self.now, from, load, &mut self.random);
         let epoch = it.session;
-        let slowness = self.brokers[it.ends[end].broker].slowness;
         let at = At { wire, end, epoch };
-        self.plan(arrives + slowness, What::Frame(at, messages));
+        self.plan(arrives, What::Frame(at, messages));
     }
 
     pub(super) fn send_event(&mut self, broker: usize, link: LinkId, event: Event) {
