@@ -13,7 +13,7 @@ step := ./scripts/step.sh
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help run build test lint format tests bench-smoke bench fuzz deny clean
+.PHONY: help run build xpath test lint format tests bench-smoke bench fuzz deny clean
 
 help: ## list these commands
 	@echo "make <command>"
@@ -26,6 +26,9 @@ run: ## set up, build, and show a network that carries a real clip and survives 
 
 build: ## the release binaries: sangam, and sangam-bench beside it
 	cargo build --release --locked --package sangam-app --package sangam-bench
+
+xpath: ## sangam-xpath beside sangam: answers XPath queries; its library takes minutes to build
+	cargo build --release --locked --package sangam-xpath
 
 test: ## set up, then every check: style, lints, tidy, tests, bench smoke
 	@./scripts/setup.sh test

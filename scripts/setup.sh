@@ -23,6 +23,9 @@ readonly SITES='
 iproute2|command -v ip|network namespaces
 '
 readonly TEST='
+python3-websockets|/usr/bin/python3 -m websockets --version|an independent WebSocket client
+tinyproxy-bin|command -v tinyproxy|a proxy with CONNECT
+libxml2-utils|command -v xmllint|checking documents against their schema
 gstreamer1.0-tools|command -v gst-launch-1.0|a second, independent player
 gstreamer1.0-plugins-base|gst-inspect-1.0 --exists videotestsrc|its raw media
 gstreamer1.0-plugins-good|gst-inspect-1.0 --exists rtpbin|its RTP

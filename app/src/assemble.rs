@@ -3,11 +3,16 @@
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
 
+use sangam_io::quic::broker_of;
 use sangam_io::tls::{self, Roots, TlsError};
 use sangam_model::{Filter, Topic};
-use sangam_node::{BrokerConfig, LegReceive, LegSend, LegSpec, Queuing, RtcpPort, Transport};
+use sangam_node::{
+    Authority, BrokerConfig, LegReceive, LegSend, LegSpec, Queuing, QuicLinks, QuicNeighbour,
+    RtcpPort, Transport,
+};
 
-use crate::config::{self, Config, HostPort, Leg, Listen, Rtcp, Tls};
+use crate::auth::Tokens;
+use crate::config::{self, Config, HostPort, Leg, LinkAddress, Listen, Rtcp, Tls};
 use crate::exit::{Exit, Failure};
 use crate::identity::Identity;
 
@@ -15,19 +20,22 @@ use crate::identity::Identity;
 ///
 /// # Errors
 /// A neighbour's name is unknown, or the system gives no randomness.
-pub(crate) fn broker(config: &Config, identity: &Identity) -> Result<BrokerConfig, Failure> {
+pub(crate) fn broker(
+    config: &Config,
+    identity: &Identity,
+    tokens: Option<Arc<Tokens>>,
+) -> Result<BrokerConfig, Failure> {
     let mut secret = [0; 16];
     aws_lc_rs::rand::fill(&mut secret)
         .map_err(|_| Failure::new(Exit::Failure, "the system gives no random numbers"))?;
-    let links: Result<_, _> = config
-        .neighbours
-        .iter()
-        .map(|one| resolve(&one.address))
-        .collect();
+    let (links, quic_links) = links(config)?;
     let join: Result<_, _> = config.links.join.iter().map(resolve).collect();
     let legs: Result<_, _> = config.legs.iter().map(leg).collect();
     let wrong = |message: String| Failure::new(Exit::Configuration, message);
     let (shown, authorities) = certificate(&config.tls)?;
+    if !quic_links.listen.is_empty() || !quic_links.dial.is_empty() {
+        own_key(shown.as_ref(), identity)?;
+    }
     let fallback = BrokerConfig::default();
     Ok(BrokerConfig {
         id: identity.id,
@@ -38,12 +46,12 @@ pub(crate) fn broker(config: &Config, identity: &Identity) -> Result<BrokerConfi
         streams: streams(&config.listen),
         identity: shown.map(Arc::new),
         authorities,
-        links: links?,
+        links,
         join: join?,
         region: config.broker.region.clone(),
         public_address: config.listen.public,
-        quic: fallback.quic.clone(),
-        quic_links: fallback.quic_links.clone(),
+        quic: config.listen.quic.clone(),
+        quic_links,
         accept_links: config
             .links
             .accept
@@ -63,11 +71,67 @@ pub(crate) fn broker(config: &Config, identity: &Identity) -> Result<BrokerConfi
         pool_large: config.broker.pool_large,
         socket_buffer: config.listen.socket_buffer,
         clients_max: config.limits.clients,
+        clients_per_address: config.limits.clients_per_address,
+        authority: tokens.map(|tokens| tokens as Arc<dyn Authority>),
         publisher_packets_per_s: config.limits.publisher_packets_per_s,
         hellos_per_s: fallback.hellos_per_s,
         keepalive_ms: config.broker.keepalive_ms,
         datagram_max: config.listen.datagram_max,
     })
+}
+
+/// Whose tokens the broker believes; `None` if clients need none.
+///
+/// # Errors
+/// Clients need tokens, and there is no key to verify them with.
+pub(crate) fn tokens(config: &Config) -> Result<Option<Arc<Tokens>>, Failure> {
+    let auth = &config.auth;
+    if !auth.required && !auth.keys.is_empty() {
+        tracing::warn!("auth.required is false: auth.keys are not used, and everybody may come in");
+    }
+    let advice = match auth.keys.is_empty() {
+        true => {
+            "make a key with `sangam token key --out tokens` and name tokens.pub in auth.keys; or \
+             say --no-auth (auth.required = false) where everybody who reaches this broker may do \
+             everything. --dev does so"
+        }
+        false => "see [auth] in `sangam config example`",
+    };
+    let tokens = Tokens::of(auth)
+        .map_err(|error| Failure::new(Exit::Configuration, error.to_string()).hint(advice))?;
+    Ok(tokens.map(Arc::new))
+}
+
+/// Neighbours to dial by datagrams, and all that links by QUIC need.
+fn links(config: &Config) -> Result<(Vec<SocketAddr>, QuicLinks), Failure> {
+    let mut links = Vec::new();
+    let mut quic = QuicLinks {
+        listen: config.listen.quic_links.clone(),
+        dial: Vec::new(),
+    };
+    for neighbour in &config.neighbours {
+        match &neighbour.address {
+            LinkAddress::Udp(address) => links.push(resolve(address)?),
+            LinkAddress::Quic(address) => quic.dial.push(QuicNeighbour {
+                address: resolve(address)?,
+                name: address.host.clone(),
+                fallback: neighbour.fallback.as_ref().map(resolve).transpose()?,
+            }),
+        }
+    }
+    Ok((links, quic))
+}
+
+/// Neighbours take a broker for who its certificate's key says.
+fn own_key(shown: Option<&tls::Identity>, identity: &Identity) -> Result<(), Failure> {
+    let certificate = shown.and_then(|shown| shown.chain().first());
+    if certificate.and_then(broker_of) == Some(identity.id) {
+        return Ok(());
+    }
+    let message =
+        "links by QUIC: the certificate in tls.certificate does not hold this broker's key";
+    Err(Failure::new(Exit::Configuration, message)
+        .hint("have it issued for broker.key in broker.data_dir; see `sangam ca`"))
 }
 
 /// What the broker shows, and whose certificates it believes.

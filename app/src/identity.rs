@@ -1,19 +1,23 @@
 //! Who this broker is: an Ed25519 key that it keeps, and how often it has started.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use aws_lc_rs::digest;
-use aws_lc_rs::rand::SystemRandom;
 use aws_lc_rs::signature::{Ed25519KeyPair, KeyPair};
 use sangam_model::{BrokerId, Incarnation};
 
-const KEY_FILE: &str = "broker.key";
+use crate::keep::{self, Readers};
+use crate::pem::{self, Pem};
+
+/// The key, in PKCS#8: as PEM, or as DER where an early release made it.
+pub(crate) const KEY_FILE: &str = "broker.key";
 const COUNTER_FILE: &str = "incarnation";
 const LOCK_FILE: &str = "lock";
-/// A PKCS#8 Ed25519 key has 83 bytes or less; more is another kind of file.
+const NO_KEY: &str = "no Ed25519 key in PKCS#8 form";
+/// A PKCS#8 Ed25519 key has 83 bytes or less, 200 as text; more is another kind of file.
 const KEY_LEN_MAX: u64 = 1_024;
 
 /// The identity of one start of a broker; holds the lock of its folder as long as it lives.
@@ -49,7 +53,7 @@ impl Identity {
     /// [`IdentityError::Randomness`].
     pub(crate) fn ephemeral() -> Result<Self, IdentityError> {
         let key = Ed25519KeyPair::generate().map_err(|_| IdentityError::Randomness)?;
-        let (id, incarnation) = (id_of(&key), Incarnation(0));
+        let (id, incarnation) = (id_of(key.public_key().as_ref()), Incarnation(0));
         Ok(Self {
             id,
             incarnation,
@@ -65,11 +69,13 @@ impl Identity {
     pub(crate) fn kept(folder: &Path) -> Result<Self, IdentityError> {
         fs::create_dir_all(folder).map_err(at(folder))?;
         let lock = lock(&folder.join(LOCK_FILE))?;
-        let key = key(&folder.join(KEY_FILE))?;
+        let path = folder.join(KEY_FILE);
+        let key = Ed25519KeyPair::from_pkcs8(&key(&path)?)
+            .map_err(|_| IdentityError::Damaged(path, NO_KEY))?;
         let starts = count(&folder.join(COUNTER_FILE))?;
         let incarnation = Incarnation((starts % 256) as u8);
         Ok(Self {
-            id: id_of(&key),
+            id: id_of(key.public_key().as_ref()),
             incarnation,
             ephemeral: false,
             _lock: Some(lock),
@@ -77,8 +83,9 @@ impl Identity {
     }
 }
 
-fn id_of(key: &Ed25519KeyPair) -> BrokerId {
-    let hash = digest::digest(&digest::SHA256, key.public_key().as_ref());
+/// The broker whose Ed25519 public key this is.
+pub(crate) fn id_of(public_key: &[u8]) -> BrokerId {
+    let hash = digest::digest(&digest::SHA256, public_key);
     let first = hash.as_ref().first_chunk().copied().unwrap_or_default();
     BrokerId(u32::from_be_bytes(first))
 }
@@ -96,15 +103,39 @@ fn lock(path: &Path) -> Result<File, IdentityError> {
     }
 }
 
-fn key(path: &Path) -> Result<Ed25519KeyPair, IdentityError> {
-    let wrong = |_| IdentityError::Damaged(path.to_owned(), "no Ed25519 key in PKCS#8 form");
-    if let Some(bytes) = read(path)? {
-        return Ed25519KeyPair::from_pkcs8(&bytes).map_err(wrong);
+/// The key in a broker's folder in PKCS#8, made if there is none. The file is PEM from now on,
+/// which TLS needs.
+///
+/// # Errors
+/// See [`IdentityError`].
+pub(crate) fn key_for_tls(folder: &Path) -> Result<Vec<u8>, IdentityError> {
+    fs::create_dir_all(folder).map_err(at(folder))?;
+    let path = folder.join(KEY_FILE);
+    let key = key(&path)?;
+    let text = pem::write(pem::PRIVATE_KEY, &key);
+    if read(&path)?.is_some_and(|bytes| bytes != text.as_bytes()) {
+        write(&path, text.as_bytes())?;
     }
-    let random = SystemRandom::new();
-    let made = Ed25519KeyPair::generate_pkcs8(&random).map_err(|_| IdentityError::Randomness)?;
-    write(path, made.as_ref())?;
-    Ed25519KeyPair::from_pkcs8(made.as_ref()).map_err(wrong)
+    Ok(key)
+}
+
+/// The key in PKCS#8, made if there is none.
+fn key(path: &Path) -> Result<Vec<u8>, IdentityError> {
+    if let Some(bytes) = read(path)? {
+        let text = str::from_utf8(&bytes).ok();
+        let der = match text.and_then(pem::first) {
+            Some(Pem::PrivateKey(der)) => der,
+            _ => bytes,
+        };
+        return match Ed25519KeyPair::from_pkcs8(&der) {
+            Ok(_) => Ok(der),
+            Err(_) => Err(IdentityError::Damaged(path.to_owned(), NO_KEY)),
+        };
+    }
+    let made = Ed25519KeyPair::generate().and_then(|key| key.to_pkcs8v1());
+    let made = made.map_err(|_| IdentityError::Randomness)?;
+    write(path, pem::write(pem::PRIVATE_KEY, made.as_ref()).as_bytes())?;
+    Ok(made.as_ref().to_vec())
 }
 
 /// Adds one to the counter and keeps it, before anything is sent under the new number.
@@ -135,20 +166,8 @@ fn read(path: &Path) -> Result<Option<Vec<u8>>, IdentityError> {
     Ok(Some(bytes))
 }
 
-/// Whole or not at all: written beside, flushed to the disk, renamed, and the folder flushed.
 fn write(path: &Path, bytes: &[u8]) -> Result<(), IdentityError> {
-    let beside = path.with_extension("new");
-    let mut options = OpenOptions::new();
-    options.create(true).truncate(true).write(true).mode(0o600);
-    let mut file = options.open(&beside).map_err(at(&beside))?;
-    file.write_all(bytes)
-        .and_then(|()| file.sync_all())
-        .map_err(at(&beside))?;
-    fs::rename(&beside, path).map_err(at(path))?;
-    let folder = path.parent().unwrap_or(path);
-    File::open(folder)
-        .and_then(|folder| folder.sync_all())
-        .map_err(at(folder))
+    keep::write(path, bytes, Readers::Owner).map_err(at(path))
 }
 
 fn at(path: &Path) -> impl FnOnce(io::Error) -> IdentityError {
@@ -196,6 +215,23 @@ mod tests {
         let second = Identity::kept(folder.path()).unwrap();
         assert_eq!(second.id, id);
         assert_eq!(second.incarnation.0, incarnation.0 + 1);
+    }
+
+    #[test]
+    fn a_key_that_an_early_release_made_stays_the_same_as_text() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(KEY_FILE);
+        let old = Ed25519KeyPair::generate().unwrap();
+        fs::write(&path, old.to_pkcs8().unwrap().as_ref()).unwrap();
+        let id = id_of(old.public_key().as_ref());
+        assert_eq!(Identity::kept(folder.path()).unwrap().id, id);
+        key_for_tls(folder.path()).unwrap();
+        assert!(
+            fs::read_to_string(&path)
+                .unwrap()
+                .starts_with("-----BEGIN PRIVATE KEY")
+        );
+        assert_eq!(Identity::kept(folder.path()).unwrap().id, id);
     }
 
     #[test]

@@ -17,8 +17,10 @@ const DAY: Duration = Duration::from_secs(86_400);
 /// A broker of a site, and where it listens.
 fn broker(site: &Site, more: &[&str], ahead: Duration) -> (Running, SocketAddr) {
     let listen = format!("{}:0", site.v4());
-    let mut command = sangam(&["serve", "--json", "--log", "error", "--listen", &listen]);
-    command.args(["--http", "127.0.0.1:0"]).args(more);
+    let mut command = sangam(&["serve", "--dev", "--json", "--log", "error"]);
+    command
+        .args(["--listen", &listen, "--http", "127.0.0.1:0"])
+        .args(more);
     command.env("SANGAM_LINKS_ACCEPT", "10.0.0.0/8");
     site.place(&mut command);
     shift_clock(&mut command, ahead);

@@ -21,12 +21,12 @@ ip -n far link set far mtu 1280 up
 ip -n far link set lo up
 mkfifo /run/near /run/far /run/hold
 sleep 60 > /run/hold & # keeps the brokers' standard input open
-SANGAM_LINKS_ACCEPT=10.77.0.0/24 "$1" serve --json --until-stdin-closes \
+SANGAM_LINKS_ACCEPT=10.77.0.0/24 "$1" serve --no-auth --json --until-stdin-closes \
     --listen 10.77.0.1:4600 --http 127.0.0.1:4680 \
     --leg 'name=cam,topic=narrow/cam,receive=127.0.0.1:5004,rtcp=next-port,media=96 H264/90000' \
     < /run/hold > /run/near &
 read -r ready < /run/near
-ip netns exec far "$1" serve --json --until-stdin-closes --listen 10.77.0.2:4600 \
+ip netns exec far "$1" serve --no-auth --json --until-stdin-closes --listen 10.77.0.2:4600 \
     --http 127.0.0.1:4680 --link 10.77.0.1:4600 < /run/hold > /run/far &
 read -r ready < /run/far
 ffmpeg -v error -re -f lavfi -i testsrc2=size=640x360:rate=25 -t 10 -c:v libx264 \

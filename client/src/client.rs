@@ -17,7 +17,7 @@ use crate::shared::Shared;
 use crate::state::{Link, Standing, State};
 use crate::way::Way;
 use crate::{ClientCounters, ClientError, ClientOptions, Publisher, Received, SendError};
-use crate::{Target, UpInfo};
+use crate::{Target, Token, UpInfo};
 
 /// One client of one broker. Closed when it is dropped; its publishers end with it.
 pub struct Client {
@@ -43,10 +43,14 @@ impl Client {
         let (door, driver, shared) = match target {
             Target::Door(ClientDoor { sender, receiver }) => {
                 let info = beyond_the_door();
-                let state = State::new(Link::Up(info));
+                let state = State::new(Link::Up(info), None);
                 let pool = options.send_buffers.pool();
                 let shared = Shared::new(state, sender, pool, options.trace_every);
                 shared.measures.set_local(info.datagram_max);
+                if let Some(token) = options.token {
+                    let message = shared.state().set_token(token);
+                    shared.tell(message)?;
+                }
                 (receiver, None, Arc::new(shared))
             }
             Target::Udp(address) => driver::start(vec![Way::Udp(address)], &options)?,
@@ -69,23 +73,44 @@ impl Client {
         })
     }
 
-    /// Waits until the link is up.
+    /// Waits until the link is up and the broker has accepted the token, if there is one.
     ///
     /// # Errors
-    /// [`ClientError::NoAnswer`], [`ClientError::Refused`], [`ClientError::Certificate`],
-    /// [`ClientError::Closed`]: with what to check.
+    /// [`ClientError::NoAnswer`], [`ClientError::Refused`], [`ClientError::Token`],
+    /// [`ClientError::Certificate`], [`ClientError::Closed`]: with what to check.
     pub fn wait_up(&mut self, timeout: Duration) -> Result<UpInfo, ClientError> {
         let one_way = self.one_way;
         let answer = self.incoming.wait_for(timeout, |state| match state.link() {
-            Link::Up(info) => Some(Some(info)),
-            Link::Refused { again: false, .. } => Some(None),
+            Link::Up(info) => {
+                let verdict = state.verdict()?;
+                Some(verdict.map(|()| info).map_err(Some))
+            }
+            Link::Refused { again: false, .. } => Some(Err(None)),
             // Certificates do not change while somebody waits.
             Link::Down if one_way && state.cause().is_some_and(|cause| cause.certificate) => {
-                Some(None)
+                Some(Err(None))
             }
             Link::Refused { again: true, .. } | Link::Down | Link::Closed => None,
         });
-        answer.flatten().ok_or_else(|| self.unanswered(timeout))
+        match answer {
+            Some(Ok(info)) => Ok(info),
+            Some(Err(Some(reason))) => Err(ClientError::Token(reason)),
+            Some(Err(None)) | None => Err(self.unanswered(timeout)),
+        }
+    }
+
+    /// Shows the broker a newer token, now and after every reconnection; [`Received::Token`]
+    /// answers. What was asked for goes on, as far as the newer token grants it.
+    ///
+    /// # Errors
+    /// [`ClientError::Busy`], [`ClientError::Closed`].
+    pub fn set_token(&self, token: Token) -> Result<(), ClientError> {
+        let mut state = self.shared.state();
+        let message = state.set_token(token);
+        if state.is_up() {
+            self.shared.tell(message)?;
+        }
+        Ok(())
     }
 
     /// Asks to publish and waits for the broker's leave; also while the link is not up yet.
@@ -246,7 +271,7 @@ impl Client {
     fn unanswered(&self, waited: Duration) -> ClientError {
         let state = self.shared.state();
         match state.link() {
-            Link::Refused { reason, .. } => self.refused(reason),
+            Link::Refused { reason, .. } => refused(&self.target, reason),
             Link::Closed => ClientError::Closed,
             Link::Up(_) => ClientError::Unanswered(waited),
             Link::Down => match state.cause() {
@@ -262,12 +287,12 @@ impl Client {
             },
         }
     }
+}
 
-    fn refused(&self, reason: Refusal) -> ClientError {
-        ClientError::Refused {
-            target: self.target.clone(),
-            reason,
-        }
+fn refused(target: &str, reason: Refusal) -> ClientError {
+    ClientError::Refused {
+        target: target.to_owned(),
+        reason,
     }
 }
 

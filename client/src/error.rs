@@ -51,6 +51,8 @@ pub enum ClientError {
         /// Why.
         reason: Refusal,
     },
+    /// The broker refused the token.
+    Token(Refusal),
     /// The broker refused the publication.
     Publication {
         /// The topic.
@@ -127,6 +129,7 @@ impl fmt::Display for ClientError {
             Self::Refused { target, reason } => {
                 write!(f, "the broker at {target} refused this client: {reason}")
             }
+            Self::Token(reason) => write!(f, "the broker refused this client: {reason}"),
             Self::Publication { topic, reason } => {
                 write!(
                     f,

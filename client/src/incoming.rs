@@ -159,11 +159,11 @@ impl Incoming {
 
     fn message(&self, message: Message) -> Option<Received> {
         let mut state = self.shared.state();
-        if !self.driven
-            && let Some(reply) = state.apply(&message)
-        {
-            // A broker that takes nothing from us finds out by itself.
-            let _ = self.shared.tell(reply);
+        if !self.driven {
+            state.apply(&message, |reply| {
+                // A broker that takes nothing from us finds out by itself.
+                let _ = self.shared.tell(reply);
+            });
         }
         state.read(message)
     }

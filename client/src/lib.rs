@@ -42,6 +42,11 @@
 //! stream id; what it sends in between is dropped and counted. After `Up` the broker announces
 //! its streams anew: what it does not announce is gone.
 //!
+//! # What a client may do
+//! A broker may ask for a [`Token`]; see [`ClientOptions::token`]. When its time is over, or it is
+//! refused, [`Received::Token`] tells so and what was asked for rests, until
+//! [`Client::set_token`] brings a newer one; one that comes in time goes on without a gap.
+//!
 //! # When somebody is too slow
 //! Every queue is bounded. A client that does not read loses video first, by whole frames until
 //! the next key frame, then everything else but control messages; see [`Client::counters`].
@@ -57,6 +62,7 @@ mod driver;
 mod error;
 mod incoming;
 mod options;
+mod pass;
 mod publisher;
 mod received;
 mod shared;
@@ -67,6 +73,6 @@ pub use address::{Address, AddressError, ProxyAddress, Scheme};
 pub use client::Client;
 pub use counters::ClientCounters;
 pub use error::{ClientError, SendError};
-pub use options::{Buffers, ClientOptions, StreamOptions, Target};
+pub use options::{Buffers, ClientOptions, StreamOptions, Target, Token, TokenError};
 pub use publisher::{Numbering, Outgoing, Publisher};
 pub use received::{Received, UpInfo};

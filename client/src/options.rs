@@ -1,6 +1,7 @@
 //! Where the broker is, and how much a client may hold.
 
 use core::fmt;
+use core::str::FromStr;
 use core::time::Duration;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::net::SocketAddr;
@@ -10,6 +11,16 @@ use sangam_io::door::ClientDoor;
 use sangam_io::pool::Pool;
 use sangam_io::tls::{Identity, Trust};
 use sangam_link::Backoff;
+use sangam_model::limits::TOKEN_LEN_MAX;
+
+/// Says what this client may do. Never shown: neither by `Debug` nor in an error.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Token(String);
+
+/// The text is no token: it is empty, longer than [`TOKEN_LEN_MAX`] bytes, or holds more than
+/// printable ASCII.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TokenError;
 
 use crate::{Address, ProxyAddress};
 
@@ -75,9 +86,56 @@ pub struct ClientOptions {
     /// Every so many events of a stream one carries a trace with the time it was published; 0:
     /// none does.
     pub trace_every: u32,
+    /// Shown to the broker first on every link; `None` for brokers that ask for none.
+    pub token: Option<Token>,
     /// Nonces and the jitter of pauses follow from it: give every client another one.
     pub seed: u64,
 }
+
+impl Token {
+    /// Takes a token as its issuer wrote it; white space around it does not count.
+    ///
+    /// # Errors
+    /// [`TokenError`].
+    pub fn new(text: &str) -> Result<Self, TokenError> {
+        let text = text.trim();
+        let printable = text.bytes().all(|byte| byte.is_ascii_graphic());
+        if text.is_empty() || text.len() > TOKEN_LEN_MAX || !printable {
+            return Err(TokenError);
+        }
+        Ok(Self(text.to_owned()))
+    }
+
+    pub(crate) fn text(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromStr for Token {
+    type Err = TokenError;
+
+    fn from_str(text: &str) -> Result<Self, TokenError> {
+        Self::new(text)
+    }
+}
+
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Token(..)")
+    }
+}
+
+impl fmt::Display for TokenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "a token has 1 to {TOKEN_LEN_MAX} characters of printable ASCII; `sangam token issue` \
+             makes one"
+        )
+    }
+}
+
+impl core::error::Error for TokenError {}
 
 impl Buffers {
     pub(crate) fn pool(self) -> Pool {
@@ -106,6 +164,7 @@ impl Default for ClientOptions {
             socket_buffer: 1 << 20,
             local: None,
             trace_every: 16,
+            token: None,
             seed: RandomState::new().build_hasher().finish(),
         }
     }

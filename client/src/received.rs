@@ -41,6 +41,11 @@ pub enum Received {
         /// Why not.
         reason: Refusal,
     },
+    /// The broker's verdict on the token: after each reconnection, after [`Client::set_token`],
+    /// and when its time is over. Without one, nothing is received or published.
+    ///
+    /// [`Client::set_token`]: crate::Client::set_token
+    Token(Result<(), Refusal>),
     /// The link is up, and everything asked for is being restored.
     Up(UpInfo),
     /// The link is down.

@@ -8,7 +8,8 @@ use sangam_model::limits::{FILTERS_PER_CLIENT, STREAMS_PER_CLIENT};
 use sangam_model::{Filter, MediaInfo, StreamId, Topic};
 use sangam_wire::{Message, Refusal};
 
-use crate::{ClientError, Received, UpInfo};
+use crate::pass::Pass;
+use crate::{ClientError, Received, Token, UpInfo};
 
 /// Requests, and how the link is. Under one lock with every message that follows from it, so
 /// that a restoration neither misses nor repeats a request.
@@ -18,6 +19,7 @@ pub(crate) struct State {
     /// What was heard about the last failed attempt.
     cause: Option<Cause>,
     next_request: u32,
+    pass: Option<Pass>,
     subscriptions: Vec<Subscription>,
     publications: Vec<Registered>,
 }
@@ -102,6 +104,13 @@ impl Publication {
     }
 }
 
+impl Registered {
+    fn end(&mut self, reason: Refusal) {
+        self.publication.unset();
+        self.refused = Some(reason);
+    }
+}
+
 impl From<String> for Cause {
     fn from(text: String) -> Self {
         Self {
@@ -112,11 +121,12 @@ impl From<String> for Cause {
 }
 
 impl State {
-    pub(crate) fn new(link: Link) -> Self {
+    pub(crate) fn new(link: Link, token: Option<Token>) -> Self {
         Self {
             link,
             cause: None,
             next_request: 1,
+            pass: token.map(Pass::new),
             subscriptions: Vec::new(),
             publications: Vec::new(),
         }
@@ -136,6 +146,22 @@ impl State {
 
     pub(crate) fn set_cause(&mut self, cause: Cause) {
         self.cause = Some(cause);
+    }
+
+    /// What the broker says to the token; `None` as long as it says nothing.
+    pub(crate) fn verdict(&self) -> Option<Result<(), Refusal>> {
+        match &self.pass {
+            Some(pass) => pass.verdict(),
+            None => Some(Ok(())),
+        }
+    }
+
+    /// Takes a newer token. The message to send.
+    pub(crate) fn set_token(&mut self, token: Token) -> Message {
+        let request = self.request();
+        let pass = self.pass.get_or_insert_with(|| Pass::new(token.clone()));
+        pass.token = token;
+        pass.show(request)
     }
 
     /// Registers a subscription. The message to send; `None` if it is known already.
@@ -223,12 +249,23 @@ impl State {
     pub(crate) fn up(&mut self, info: UpInfo, send: impl FnMut(Message)) {
         self.down(Link::Up(info));
         self.cause = None;
+        if let Some(pass) = &mut self.pass {
+            pass.forget();
+        }
         self.restore(send);
     }
 
     /// Asks for everything on another link while the one there was goes on; that one's answers
     /// are not known any more.
     pub(crate) fn restore(&mut self, mut send: impl FnMut(Message)) {
+        let request = self.request();
+        if let Some(pass) = &mut self.pass {
+            send(pass.show(request));
+        }
+        self.ask_anew(send);
+    }
+
+    fn ask_anew(&mut self, mut send: impl FnMut(Message)) {
         for index in 0..self.subscriptions.len() {
             let request = self.request();
             let known = &mut self.subscriptions[index];
@@ -252,6 +289,9 @@ impl State {
         if self.link != Link::Closed {
             self.link = Link::Up(info);
         }
+        if let Some(pass) = &mut self.pass {
+            pass.moved();
+        }
     }
 
     /// The link is no more; `link` says how it is now. A closed one stays closed.
@@ -264,25 +304,49 @@ impl State {
         }
     }
 
-    /// Takes an answer of the broker. What it has to be told in return, if anything.
-    pub(crate) fn apply(&mut self, message: &Message) -> Option<Message> {
+    /// Takes an answer of the broker; `send` is for what it has to be told in return.
+    pub(crate) fn apply(&mut self, message: &Message, mut send: impl FnMut(Message)) {
         let mut publications = self.publications.iter_mut();
         match *message {
             Message::Published { request, stream } => {
-                match publications.find(|known| known.request == request) {
+                let asked =
+                    |known: &&mut Registered| known.request == request && known.refused.is_none();
+                match publications.find(asked) {
                     Some(known) => known.publication.set(stream),
                     // Given up while the broker answered.
-                    None => return Some(Message::Unpublish { stream }),
+                    None => send(Message::Unpublish { stream }),
                 }
             }
             Message::Refused { request, reason } => {
-                if let Some(known) = publications.find(|known| known.request == request) {
-                    known.refused = Some(reason);
+                match publications.find(|known| known.request == request) {
+                    Some(known) => known.refused = Some(reason),
+                    None => self.token_refused(request, reason),
+                }
+            }
+            Message::Accepted { request } => {
+                let pass = self.pass.as_mut();
+                if pass.is_some_and(|pass| pass.accept(request)) {
+                    self.ask_anew(send);
+                }
+            }
+            Message::Retire { stream } => {
+                // The token does not grant a stream of ours any more.
+                let mut own = publications;
+                if let Some(known) = own.find(|known| known.publication.stream() == Some(stream)) {
+                    known.end(Refusal::Forbidden);
                 }
             }
             _ => {}
         }
-        None
+    }
+
+    fn token_refused(&mut self, request: u32, reason: Refusal) {
+        let pass = self.pass.as_mut();
+        if pass.is_some_and(|pass| pass.refuse(request, reason)) {
+            self.publications
+                .iter_mut()
+                .for_each(|known| known.end(reason));
+        }
     }
 
     /// What a message means to the application, if it is its concern.
@@ -292,7 +356,15 @@ impl State {
             all.find(|known| known.request == request)
                 .map(|known| known.filter.clone())
         };
+        let shown = |request| {
+            let pass = self.pass.as_ref();
+            pass.is_some_and(|pass| pass.is_about(request))
+        };
         match message {
+            Message::Accepted { request } if shown(request) => Some(Received::Token(Ok(()))),
+            Message::Refused { request, reason } if shown(request) => {
+                Some(Received::Token(Err(reason)))
+            }
             Message::Announce {
                 stream,
                 topic,

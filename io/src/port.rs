@@ -55,6 +55,17 @@ pub enum Action {
         /// Its stream.
         stream: StreamId,
     },
+    /// The peer shows what it may do; answered by `Accepted` or `Refused`.
+    Authenticate {
+        /// Who.
+        peer: PeerKey,
+        /// Echoed in the answers.
+        request: u32,
+        /// The token.
+        token: String,
+        /// Whence it came.
+        address: std::net::IpAddr,
+    },
     /// An event the peer published through the port.
     Ingest {
         /// Who.
@@ -113,6 +124,11 @@ pub trait Port: Send {
     /// A short name for logs and metrics.
     fn name(&self) -> &'static str;
 
+    /// Whether its peers are the operator's own and need no token.
+    fn is_trusted(&self) -> bool {
+        false
+    }
+
     /// Registers the port's descriptors.
     ///
     /// # Errors
@@ -138,6 +154,11 @@ pub trait Port: Send {
 
     /// Tells a peer something: answers, announcements.
     fn tell(&mut self, peer: PeerKey, message: Message, cx: &mut Context<'_>);
+
+    /// Whether the peer belongs to the broker's own program and may publish on system topics.
+    fn is_system(&self, _peer: PeerKey) -> bool {
+        false
+    }
 
     /// How many more messages the peer's control queue takes now; a large number if unlimited.
     fn room(&self, peer: PeerKey) -> usize;

@@ -166,8 +166,12 @@ fn event(pool: &Pool, class: Class, number: u16, len: usize) -> Packet {
 
 fn ping() -> Vec<u8> {
     let mut bytes = Vec::new();
-    let (session, sent_us) = (1, 2);
-    Frame::Ping { session, sent_us }.encode(&mut bytes);
+    Frame::Ping {
+        session: 1,
+        sent_us: 2,
+        traffic: None,
+    }
+    .encode(&mut bytes);
     bytes
 }
 

@@ -17,6 +17,8 @@ use sangam_io::wake::{Sleeper, Waker, pair};
 use sangam_link::Acceptor;
 use sangam_model::Class;
 
+use crate::addresses::Addresses as ByAddress;
+use crate::authority::{Question, Verifier};
 use crate::broker::{Addresses, Broker, LinkInfo, ShardHandle, StartError};
 use crate::certificate::Certificate;
 use crate::command::{ControlEvent, Entry, LaneCommand, Outlet, ShardCommand};
@@ -31,6 +33,7 @@ use crate::port::native::NativePort;
 use crate::port::quic::Opening;
 use crate::port::tcp::{Entrance, TcpPort};
 use crate::shard::{self, RING, Shard};
+use crate::sockets::{self, lacks_family, public_sockets};
 use crate::welcome::Greeting;
 
 /// Commands that may wait for a thread.
@@ -53,6 +56,9 @@ struct Site {
     quic: Vec<Opening>,
     streams: Vec<(Transport, SocketAddr)>,
     certificate: Certificate,
+    /// The way to the thread that verifies tokens, and what becomes that thread.
+    asks: Option<SyncSender<Question>>,
+    verifier: Option<Verifier>,
 }
 
 /// The ends of a shard that others hold.
@@ -89,11 +95,6 @@ pub(crate) fn start(config: BrokerConfig) -> Result<Broker, StartError> {
     }
     let sockets = public_sockets(&config)?;
     let udp: Vec<SocketAddr> = sockets.iter().map(UdpSocket::local_addr).collect();
-    if udp.iter().any(|address| address.port() != udp[0].port()) {
-        return Err(StartError::Config(
-            "all UDP addresses of a broker share one port number",
-        ));
-    }
     let (control_sender, control_events) = sync_channel(COMMANDS);
     let (control_waker, control_sleeper) = pair()?;
     let (lane_waker, lane_sleeper) = pair()?;
@@ -116,6 +117,7 @@ pub(crate) fn start(config: BrokerConfig) -> Result<Broker, StartError> {
         shown: Arc::new(Mutex::new(Vec::new())),
         counters: Arc::new(Counters::default()),
     };
+    let verifier = site.verifier(&ends);
     let control = Control::new(control::Parts {
         id: site.config.id,
         incarnation: site.config.incarnation,
@@ -124,10 +126,7 @@ pub(crate) fn start(config: BrokerConfig) -> Result<Broker, StartError> {
         sleeper: control_sleeper,
         snapshot: middle.snapshot.clone(),
         lane: middle.lane.clone(),
-        shards: ends
-            .iter()
-            .map(|end| (end.commands.clone(), end.waker.clone()))
-            .collect(),
+        shards: ways(&ends),
         description: organise::description(&site.config, &udp),
         organiser: organise::organiser(&site.config),
     });
@@ -151,11 +150,21 @@ pub(crate) fn start(config: BrokerConfig) -> Result<Broker, StartError> {
             shard.run()
         })?);
     }
+    if let Some(verifier) = verifier {
+        threads.push(spawn("sangam-verify", move || verifier.run())?);
+    }
     site.broker(
         (udp, quic_links),
         middle.shown,
         (handles, counters, threads),
     )
+}
+
+/// The ways to all shards.
+fn ways(ends: &[ShardEnds]) -> Vec<(SyncSender<ShardCommand>, Waker)> {
+    let ways = ends.iter();
+    ways.map(|end| (end.commands.clone(), end.waker.clone()))
+        .collect()
 }
 
 /// The ends of all shards by who holds them.
@@ -184,6 +193,7 @@ impl Site {
         control: (SyncSender<ControlEvent>, Waker),
         lane_waker: Waker,
     ) -> Self {
+        let (asks, verifier) = config.authority.clone().map(Verifier::new).unzip();
         Self {
             pool: Pool::new(config.pool_small, config.pool_large),
             greeting: Greeting {
@@ -195,6 +205,7 @@ impl Site {
                 sessions: Arc::new(AtomicU32::new(1)),
                 clients: Arc::default(),
                 clients_max: config.clients_max,
+                addresses: Arc::new(ByAddress::new(config.clients_per_address)),
             },
             acceptor: Acceptor::new(config.secret),
             control,
@@ -202,6 +213,8 @@ impl Site {
             quic: Vec::new(),
             streams: streams(&config),
             certificate: Certificate::default(),
+            asks,
+            verifier,
             config,
         }
     }
@@ -229,6 +242,14 @@ impl Site {
             .zip(wakes)
             .map(|(number, wake)| self.shard(number, wake, udp))
             .collect()
+    }
+
+    /// The thread that verifies tokens, if clients need any. It ends with the last shard.
+    fn verifier(&mut self, ends: &[ShardEnds]) -> Option<Verifier> {
+        // Only shards may hold this end from now on.
+        self.asks = None;
+        let verifier = self.verifier.take()?;
+        Some(verifier.answering(ways(ends)))
     }
 
     fn lane(
@@ -350,6 +371,8 @@ impl Site {
             to_lane,
             lane: self.lane_waker.clone(),
             ports,
+            verifier: self.asks.clone(),
+            trusted: self.config.accept_links.clone(),
             counters: counters.clone(),
         })?;
         let door = ShardDoor {
@@ -381,7 +404,11 @@ impl Site {
         counters: &Arc<Counters>,
     ) -> Result<NativePort, StartError> {
         let address = SocketAddr::new(public.ip(), 0);
-        let socket = bind(address, &self.config, false)?;
+        let options = UdpOptions {
+            gro: false,
+            ..sockets::options(&self.config)
+        };
+        let socket = sockets::bind("udp", address, &options)?;
         Ok(NativePort::new(
             socket,
             arrivals,
@@ -440,65 +467,6 @@ fn rings() -> (shard::Inlets, [Consumer<Entry>; Class::ALL.len()]) {
     let mut inlets = inlets.into_iter();
     let inlets = Class::ALL.map(|_| inlets.next().expect("one producer for each class"));
     (inlets, inbound)
-}
-
-fn public_sockets(config: &BrokerConfig) -> Result<Vec<UdpSocket>, StartError> {
-    let v6 = config
-        .udp
-        .iter()
-        .filter(|address| address.is_ipv6())
-        .count();
-    let v4 = config.udp.len() - v6;
-    if v4 > 1 || v6 > 1 || v4 + v6 == 0 {
-        let rule = "a broker has one UDP address for IPv4, IPv6 or each";
-        return Err(StartError::Config(rule));
-    }
-    let mut sockets: Vec<UdpSocket> = Vec::new();
-    for address in &config.udp {
-        let mut address = *address;
-        if let Some(first) = sockets.first()
-            && address.port() == 0
-        {
-            // One port number for both families, so that a host name is enough for callers.
-            address.set_port(first.local_addr().port());
-        }
-        match bind(address, config, true) {
-            Ok(socket) => sockets.push(socket),
-            Err(StartError::Bind { .. }) if lacks_family(address) => {
-                tracing::warn!(%address, "this host has no IPv6; going on without");
-            }
-            Err(error) => return Err(error),
-        }
-    }
-    if sockets.is_empty() {
-        return Err(StartError::Config(
-            "this host has none of the configured address families",
-        ));
-    }
-    Ok(sockets)
-}
-
-/// Whether binding failed only as the host knows no IPv6, and all of it was meant.
-fn lacks_family(address: SocketAddr) -> bool {
-    let all_v6 = SocketAddr::from(([0_u16; 8], 0));
-    address.is_ipv6() && address.ip().is_unspecified() && std::net::UdpSocket::bind(all_v6).is_err()
-}
-
-fn bind(address: SocketAddr, config: &BrokerConfig, gro: bool) -> Result<UdpSocket, StartError> {
-    let options = UdpOptions {
-        recv_buffer: config.socket_buffer,
-        send_buffer: config.socket_buffer,
-        gro: gro && config.queuing == Queuing::Double,
-        overflow_count: true,
-        path_mtu_discovery: true,
-        ..UdpOptions::default()
-    };
-    let failed = |source| StartError::Bind {
-        transport: "udp",
-        address,
-        source,
-    };
-    UdpSocket::bind(address, &options).map_err(failed)
 }
 
 fn link_table(site: &Site, udp: &[SocketAddr], shown: Arc<Mutex<Vec<LinkInfo>>>) -> LinkTable {

@@ -8,16 +8,18 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use sangam_io::door::{BrokerDoor, ClientDoor, door};
+use sangam_io::door::{ClientDoor, door};
 use sangam_io::tls::{Identity, Roots, TlsError};
 use sangam_io::wake::Waker;
-use sangam_model::{BrokerId, Incarnation, Measured, MediaInfo, StreamId, Topic};
+use sangam_model::{Bitrate, BrokerId, Filter, Incarnation, Measured, MediaInfo, StreamId, Topic};
 use sangam_wire::Traffic;
 
 use crate::certificate::Certificate;
 use crate::command::ControlEvent;
 use crate::config::{BrokerConfig, LegSpec, Transport};
 use crate::counters::{Counters, Sample};
+use crate::network::NetworkMap;
+use crate::port::door::Arrival;
 use crate::port::leg::{LegCommand, LegError, LegInfo};
 use crate::{assembly, samples};
 
@@ -131,6 +133,40 @@ pub struct StreamInfo {
     pub local: bool,
 }
 
+/// What waits to be sent over a link.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Queue {
+    /// Events.
+    pub packets: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// How long the last of them will wait at the link's rate.
+    pub time: Duration,
+    /// Events that were not queued, or dropped from the queue, since the link came up.
+    pub dropped: u64,
+}
+
+/// What control knows, in numbers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Brief {
+    /// Streams the broker knows.
+    pub streams: usize,
+    /// Some of those that enter the network here.
+    pub origins: Vec<StreamInfo>,
+    /// Different filters of local subscribers.
+    pub filters: usize,
+    /// Some of them.
+    pub interest: Vec<Filter>,
+    /// Brokers that can be reached, this one included.
+    pub brokers: usize,
+    /// What crossing the link to each neighbour costs.
+    pub weights: Vec<(BrokerId, u16)>,
+    /// The same in all brokers with the same map.
+    pub epoch: u64,
+    /// Whether this broker is about to leave.
+    pub draining: bool,
+}
+
 /// A neighbour link as it stands.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LinkInfo {
@@ -152,6 +188,11 @@ pub struct LinkInfo {
     pub sent: Traffic,
     /// Units received since the link came up.
     pub received: Traffic,
+    /// What waits to be sent.
+    pub queue: Queue,
+    /// What may be sent, by congestion control; `None` before the first measurement
+    /// and where the transport has a window of its own or stays within the machine.
+    pub rate: Option<Bitrate>,
 }
 
 /// A way to one shard for the handle.
@@ -159,7 +200,7 @@ pub struct LinkInfo {
 pub(crate) struct ShardHandle {
     pub(crate) waker: Waker,
     pub(crate) legs: SyncSender<LegCommand>,
-    pub(crate) doors: SyncSender<BrokerDoor>,
+    pub(crate) doors: SyncSender<Arrival>,
 }
 
 /// A running broker. Dropping it stops the broker.
@@ -241,6 +282,42 @@ impl Broker {
         streams.recv_timeout(ANSWER).unwrap_or_default()
     }
 
+    /// What control knows, with at most `most` streams and filters by name; empty if it is
+    /// stopping.
+    #[must_use]
+    pub fn brief(&self, most: usize) -> Brief {
+        let (answer, brief) = sync_channel(1);
+        if self
+            .control
+            .send(ControlEvent::Brief(most, answer))
+            .is_err()
+        {
+            return Brief::default();
+        }
+        self.control_waker.wake();
+        brief.recv_timeout(ANSWER).unwrap_or_default()
+    }
+
+    /// The network as this broker knows it; `None` if it is stopping.
+    #[must_use]
+    pub fn map(&self) -> Option<NetworkMap> {
+        let (answer, map) = sync_channel(1);
+        self.control.send(ControlEvent::Map(answer)).ok()?;
+        self.control_waker.wake();
+        map.recv_timeout(ANSWER).ok()
+    }
+
+    /// Tells the network how busy this broker is, in percent.
+    pub fn set_load(&self, percent: u8) {
+        self.tell_control(ControlEvent::Load(percent));
+    }
+
+    /// Tells the network that this broker is about to leave: streams take other ways, before the
+    /// old ones end, and no client is sent here. Who is here is served on.
+    pub fn drain(&self) {
+        self.tell_control(ControlEvent::Drain);
+    }
+
     /// Native clients, legs and doors.
     #[must_use]
     pub fn peers(&self) -> u64 {
@@ -255,10 +332,24 @@ impl Broker {
     /// # Errors
     /// The kernel gives no eventfd, or the broker is stopping.
     pub fn door(&self) -> io::Result<ClientDoor> {
+        self.open(false)
+    }
+
+    /// Opens a door for a part of the broker's own program, which alone may publish on topics
+    /// below `$sangam`.
+    ///
+    /// # Errors
+    /// As [`Broker::door`].
+    pub fn system_door(&self) -> io::Result<ClientDoor> {
+        self.open(true)
+    }
+
+    fn open(&self, system: bool) -> io::Result<ClientDoor> {
         let shard = &self.shards[self.pick_shard()];
-        let (client, broker) = door(DOOR, shard.waker.clone())?;
+        let (client, end) = door(DOOR, shard.waker.clone())?;
         let stopping = |_| io::Error::other("the broker is stopping");
-        shard.doors.send(broker).map_err(stopping)?;
+        let arrival = Arrival { end, system };
+        shard.doors.send(arrival).map_err(stopping)?;
         shard.waker.wake();
         Ok(client)
     }
@@ -302,6 +393,12 @@ impl Broker {
                 tracing::error!("a thread of the broker had panicked");
             }
         }
+    }
+
+    fn tell_control(&self, event: ControlEvent) {
+        // Control has stopped only when the whole broker stops.
+        let _ = self.control.send(event);
+        self.control_waker.wake();
     }
 
     fn pick_shard(&self) -> usize {

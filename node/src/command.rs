@@ -7,12 +7,13 @@ use std::sync::mpsc::{SyncSender, TrySendError};
 
 use sangam_broker::{LinkId, Owner};
 use sangam_io::wake::Waker;
-use sangam_model::{BrokerId, Filter, Measured, MediaInfo, StreamId, Time, Topic};
-use sangam_wire::Message;
+use sangam_model::{BrokerId, Filter, Grants, Measured, MediaInfo, StreamId, Time, Topic};
+use sangam_wire::{Message, Refusal};
 
 use sangam_io::pool::Packet;
 
-use crate::broker::StreamInfo;
+use crate::broker::{Brief, StreamInfo};
+use crate::network::NetworkMap;
 use crate::shard::Subscriber;
 
 /// An event on its way to a shard.
@@ -23,7 +24,7 @@ pub(crate) struct Entry {
     pub(crate) at: Time,
 }
 
-/// To a shard, from control.
+/// To a shard, from control unless it says otherwise.
 #[derive(Debug)]
 pub(crate) enum ShardCommand {
     Added {
@@ -36,6 +37,12 @@ pub(crate) enum ShardCommand {
     Tell {
         to: Subscriber,
         message: Message,
+    },
+    /// From the verifier: what a client's token grants.
+    Judged {
+        to: Subscriber,
+        ticket: u64,
+        verdict: Result<Grants, Refusal>,
     },
     Stop,
 }
@@ -92,6 +99,13 @@ pub(crate) enum ControlEvent {
         message: Message,
     },
     Streams(SyncSender<Vec<StreamInfo>>),
+    /// With at most so many names.
+    Brief(usize, SyncSender<Brief>),
+    Map(SyncSender<NetworkMap>),
+    /// The broker is so busy, in percent.
+    Load(u8),
+    /// The broker is about to leave.
+    Drain,
     Stop,
 }
 

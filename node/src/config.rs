@@ -6,6 +6,8 @@ use std::sync::Arc;
 use sangam_io::tls::{Identity, Roots};
 use sangam_model::{BrokerId, Filter, Incarnation, MediaInfo, Topic, limits};
 
+use crate::Authority;
+
 /// How events wait for delivery.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Queuing {
@@ -136,16 +138,14 @@ pub struct QuicNeighbour {
     pub fallback: Option<SocketAddr>,
 }
 
-/// Links to neighbours by QUIC, with certificates at both ends.
+/// Links to neighbours by QUIC: they show certificates of [`BrokerConfig::authorities`], which like
+/// our own must hold the Ed25519 key that the broker's id is the hash of.
 #[derive(Clone, Debug, Default)]
 pub struct QuicLinks {
     /// Where neighbours may dial, at most one address per family; port 0 lets the kernel choose.
     pub listen: Vec<SocketAddr>,
     /// Neighbours to dial.
     pub dial: Vec<QuicNeighbour>,
-    /// Who signs the certificates of neighbours. Theirs, like our [`BrokerConfig::identity`], must
-    /// hold the Ed25519 key that the broker's id is the hash of.
-    pub authority: Option<Roots>,
 }
 
 /// Everything a broker needs to know. Identities and addresses are checked by the caller.
@@ -167,7 +167,7 @@ pub struct BrokerConfig {
     pub streams: Vec<(Transport, SocketAddr)>,
     /// The certificate shown at encrypted ones.
     pub identity: Option<Arc<Identity>>,
-    /// Whose certificates count if a client shows one; nobody has to.
+    /// Whose certificates count if a client shows one; nobody has to, but neighbours by QUIC.
     pub authorities: Option<Roots>,
     /// Neighbour brokers to dial.
     pub links: Vec<SocketAddr>,
@@ -196,6 +196,10 @@ pub struct BrokerConfig {
     pub socket_buffer: usize,
     /// Native clients, in all shards together.
     pub clients_max: usize,
+    /// Native clients from one IPv4 address or one /64 network of IPv6.
+    pub clients_per_address: usize,
+    /// Who says what clients may do; `None` if everybody may do everything.
+    pub authority: Option<Arc<dyn Authority>>,
     /// Packets of one publisher each second.
     pub publisher_packets_per_s: u32,
     /// Hellos of strangers answered each second, at about 3 us each; those with a good cookie are
@@ -239,6 +243,8 @@ impl Default for BrokerConfig {
             pool_large: 256,
             socket_buffer: 4 << 20,
             clients_max: limits::CLIENTS_PER_BROKER,
+            clients_per_address: limits::CLIENTS_PER_ADDRESS,
+            authority: None,
             publisher_packets_per_s: limits::PUBLISHER_PACKETS_PER_S,
             hellos_per_s: 20_000,
             keepalive_ms: 5_000,

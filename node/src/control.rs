@@ -19,8 +19,9 @@ use sangam_model::limits::FILTERS_PER_BROKER;
 use sangam_model::{BrokerId, Filter, Incarnation};
 use sangam_wire::{Message, Refusal};
 
-use crate::broker::StreamInfo;
+use crate::broker::{Brief, StreamInfo};
 use crate::command::{ControlEvent, LaneCommand, ShardCommand, Wish};
+use crate::network::NetworkMap;
 use crate::organise::Organiser;
 
 /// Events handled before their consequences are published.
@@ -125,24 +126,8 @@ impl Control {
     fn handle(&mut self, event: ControlEvent, published: &mut Vec<(Owner, Message)>) {
         let now = clock::now();
         match event {
-            ControlEvent::FilterAdded { shard, filter } => {
-                self.filters.insert(&filter, shard);
-                if let Err(error) = self.routing.add(now, &filter) {
-                    tracing::warn!(%error, %filter, "neighbours are not asked for a filter");
-                    self.unasked.insert((shard, filter.clone()));
-                }
-                self.touch(filter);
-            }
-            ControlEvent::FilterRemoved { shard, filter } => {
-                let asked = !self.unasked.remove(&(shard, filter.clone()));
-                if self.filters.remove(&filter, shard)
-                    && asked
-                    && let Err(error) = self.routing.remove(now, &filter)
-                {
-                    tracing::error!(%error, %filter, "a filter was counted wrongly");
-                }
-                self.touch(filter);
-            }
+            ControlEvent::FilterAdded { shard, filter } => self.filter_added(shard, filter),
+            ControlEvent::FilterRemoved { shard, filter } => self.filter_removed(shard, filter),
             ControlEvent::Publish(wish) => published.push(self.publish(*wish)),
             ControlEvent::Unpublish { owner, stream } => {
                 // Gone already: an unpublish and the owner's leaving may cross.
@@ -185,10 +170,46 @@ impl Control {
             }
             ControlEvent::Streams(answer) => {
                 // Whoever asked may have given up.
-                let _ = answer.send(self.infos());
+                let _ = answer.send(self.infos().collect());
             }
+            ControlEvent::Brief(most, answer) => {
+                // As above.
+                let _ = answer.send(self.brief(most));
+            }
+            ControlEvent::Map(answer) => {
+                // As above.
+                let _ = answer.send(NetworkMap::of(&mut self.routing));
+            }
+            ControlEvent::Load(load) => self.describe(|own| own.load = load),
+            ControlEvent::Drain => self.describe(|own| own.draining = true),
             ControlEvent::Stop => self.stopping = true,
         }
+    }
+
+    fn filter_added(&mut self, shard: u16, filter: Filter) {
+        self.filters.insert(&filter, shard);
+        if let Err(error) = self.routing.add(clock::now(), &filter) {
+            tracing::warn!(%error, %filter, "neighbours are not asked for a filter");
+            self.unasked.insert((shard, filter.clone()));
+        }
+        self.touch(filter);
+    }
+
+    fn filter_removed(&mut self, shard: u16, filter: Filter) {
+        let asked = !self.unasked.remove(&(shard, filter.clone()));
+        if self.filters.remove(&filter, shard)
+            && asked
+            && let Err(error) = self.routing.remove(clock::now(), &filter)
+        {
+            tracing::error!(%error, %filter, "a filter was counted wrongly");
+        }
+        self.touch(filter);
+    }
+
+    fn describe(&mut self, change: impl FnOnce(&mut Description)) {
+        change(&mut self.parts.description);
+        let description = self.parts.description.clone();
+        self.routing.describe(clock::now(), description);
     }
 
     fn touch(&mut self, filter: Filter) {
@@ -340,15 +361,33 @@ impl Control {
         }
     }
 
-    fn infos(&self) -> Vec<StreamInfo> {
-        let infos = self.streams.iter().map(|(id, stream)| StreamInfo {
+    fn brief(&mut self, most: usize) -> Brief {
+        let epoch = self.routing.epoch();
+        let weights = self.routing.links().map(|link| (link.peer, link.weight));
+        // The map begins with this broker.
+        let own = self.routing.brokers().next();
+        let draining = own.is_some_and(|(own, _)| own.draining);
+        let reachable = self.routing.brokers().filter(|(_, reachable)| *reachable);
+        Brief {
+            streams: self.streams.len(),
+            origins: self.infos().filter(|one| one.local).take(most).collect(),
+            filters: self.routing.sizes().0,
+            interest: self.routing.own_filters().take(most).cloned().collect(),
+            brokers: reachable.count(),
+            weights: weights.collect(),
+            draining,
+            epoch,
+        }
+    }
+
+    fn infos(&self) -> impl Iterator<Item = StreamInfo> {
+        self.streams.iter().map(|(id, stream)| StreamInfo {
             id,
             topic: stream.topic.clone(),
             media: (*stream.media).clone(),
             links: stream.wanted.intersection(stream.told).len(),
             local: stream.owner.is_some(),
-        });
-        infos.collect()
+        })
     }
 
     fn stop(&self) {

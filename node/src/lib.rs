@@ -3,11 +3,15 @@
 //! [`Broker::start`] spawns three kinds of plain threads. The *lane* owns the public UDP port
 //! and the links to neighbours; it relays before anything local happens. *Shards* own clients,
 //! their ports and sockets, and deliver. *Control* owns what changes rarely: interest, streams and
-//! the snapshot by which the lane looks up every event. `ARCHITECTURE.md` follows one packet
+//! the snapshot by which the lane looks up every event. If clients need tokens, a fourth kind
+//! verifies them for the shards; see [`Authority`]. `ARCHITECTURE.md` follows one packet
 //! through them.
 
+mod addresses;
 mod assembly;
+mod authority;
 mod broker;
+mod bucket;
 mod certificate;
 mod command;
 mod config;
@@ -15,15 +19,19 @@ mod control;
 mod counters;
 mod feedback;
 mod lane;
+mod network;
 mod organise;
 mod port;
 mod samples;
 mod shard;
+mod sockets;
 mod welcome;
 
-pub use broker::{Addresses, Broker, LinkInfo, StartError, StreamInfo};
+pub use authority::{AuthError, Authority};
+pub use broker::{Addresses, Brief, Broker, LinkInfo, Queue, StartError, StreamInfo};
 pub use config::Transport;
 pub use config::{BrokerConfig, LegReceive, LegSend, LegSpec, Network, Queuing, RtcpPort};
 pub use config::{QuicLinks, QuicNeighbour};
 pub use counters::Sample;
+pub use network::{MapBroker, NetworkMap};
 pub use port::leg::{LegError, LegInfo};

@@ -1,7 +1,8 @@
 //! Links that a broker makes by itself once it has joined a network.
 //!
 //! The map says who is there, [`sangam_route::neighbours`] which of them ought to be linked. Both
-//! may dial; one call stands. A link that is wanted no more stays for a while, so that the new ones stand before the old ones go.
+//! may dial; one call stands. A link that is wanted no more stays for a while, so that the new ones
+//! stand before the old ones go.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;

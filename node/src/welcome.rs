@@ -11,6 +11,8 @@ use sangam_model::limits::DATAGRAM_LEN_SAFE;
 use sangam_model::{BrokerId, Incarnation};
 use sangam_wire::{Capabilities, DATAGRAM_MIN, Hello, Refusal, Refuse, VERSION, Welcome};
 
+use crate::addresses::Addresses;
+
 /// When a caller whom the broker cannot take now may try again.
 pub(crate) const RETRY_AFTER: Duration = Duration::from_millis(500);
 
@@ -27,6 +29,8 @@ pub(crate) struct Greeting {
     /// Native clients of all shards.
     pub(crate) clients: Arc<AtomicUsize>,
     pub(crate) clients_max: usize,
+    /// The same by address.
+    pub(crate) addresses: Arc<Addresses>,
 }
 
 impl Greeting {
@@ -49,10 +53,10 @@ impl Greeting {
     }
 
     /// What a client is told for which there is no room.
-    pub(crate) fn full(hello: &Hello) -> Refuse {
+    pub(crate) fn no_room(hello: &Hello, reason: Refusal) -> Refuse {
         Refuse {
             nonce: hello.nonce,
-            reason: Refusal::Full,
+            reason,
             retry_after_ms: RETRY_AFTER.as_millis() as u32,
         }
     }

@@ -4,43 +4,55 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::Args;
-use sangam_client::{Address, ProxyAddress};
+use sangam_client::{Address, ProxyAddress, Token};
 use sangam_model::{Filter, Topic};
 
 use crate::config::MediaSpec;
 
-const LOCAL: &str = "udp://127.0.0.1:4600";
+pub(super) const LOCAL: &str = "udp://127.0.0.1:4600";
 
 /// How a client reaches its broker.
 #[derive(Args, Debug, Default)]
 pub(crate) struct Peer {
     /// Use TCP where the address says nothing else
-    #[arg(long)]
+    #[arg(long, global = true)]
     pub(crate) tcp: bool,
     /// How long to try to reach the broker, in seconds, for each address
-    #[arg(long, value_name = "SECONDS", default_value_t = 5)]
+    #[arg(long, value_name = "SECONDS", default_value_t = 5, global = true)]
     pub(crate) connect_timeout: u64,
     /// Authority that issued the broker's certificate (PEM) [default: what the system trusts]
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", global = true)]
     pub(crate) ca: Option<PathBuf>,
     /// Name the broker's certificate must have [default: the host of the address]
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", global = true)]
     pub(crate) server_name: Option<String>,
     /// Take any certificate; only for a broker on this machine
-    #[arg(long, conflicts_with = "ca")]
+    #[arg(long, conflicts_with = "ca", global = true)]
     pub(crate) insecure: bool,
     /// Proxy for tcp, tls, ws and wss: http://[USER:PASSWORD@]HOST:PORT [default: HTTPS_PROXY
     /// without the hosts of NO_PROXY]
-    #[arg(long, value_name = "URL")]
+    #[arg(long, value_name = "URL", global = true)]
     pub(crate) proxy: Option<ProxyAddress>,
+    /// Token for brokers that ask for one; others on this machine may see it here, so prefer
+    /// the variable or a file
+    #[arg(
+        long,
+        value_name = "TOKEN",
+        env = "SANGAM_TOKEN",
+        hide_env_values = true
+    )]
+    pub(crate) token: Option<Token>,
+    /// File with the token; when it changes, the newer token is shown without a gap
+    #[arg(long, value_name = "FILE")]
+    pub(crate) token_file: Option<PathBuf>,
 }
 
 /// Options of `sangam publish`.
 #[derive(Args, Debug)]
 #[command(group = clap::ArgGroup::new("source").required(true).args(["rtp", "file"]))]
 pub(crate) struct PublishArgs {
-    /// Broker to publish through: HOST:PORT, or with tcp://, tls://, ws:// or wss:// in front;
-    /// repeat it for other ways to the same broker, best first
+    /// Broker to publish through: HOST:PORT, or with quic://, tcp://, tls://, ws:// or
+    /// wss:// in front; repeat it for other ways to the same broker, best first
     #[arg(long, visible_alias = "broker", value_name = "ADDRESS", default_value = LOCAL)]
     pub(crate) to: Vec<Address>,
     #[command(flatten)]
@@ -71,8 +83,8 @@ pub(crate) struct PublishArgs {
 /// Options of `sangam play`.
 #[derive(Args, Debug)]
 pub(crate) struct PlayArgs {
-    /// Broker to receive from: HOST:PORT, or with tcp://, tls://, ws:// or wss:// in front; repeat
-    /// it for other ways to the same broker, best first
+    /// Broker to receive from: HOST:PORT, or with quic://, tcp://, tls://, ws:// or wss:// in
+    /// front; repeat it for other ways to the same broker, best first
     #[arg(long, visible_alias = "broker", value_name = "ADDRESS", default_value = LOCAL)]
     pub(crate) from: Vec<Address>,
     #[command(flatten)]

@@ -1,15 +1,23 @@
 //! The command line: what can be asked for, and the words that explain it.
 
+mod ca;
 mod client;
+mod lifetime;
+mod net;
 mod serve;
+mod token;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+pub(crate) use ca::{CaCommand, CaIssueArgs, InitArgs, RequestArgs, RevokeArgs, SignArgs};
 pub(crate) use client::{DemoArgs, Peer, PlayArgs, PublishArgs};
+pub(crate) use lifetime::Lifetime;
+pub(crate) use net::{MonitorArgs, NetArgs, NetCommand};
 pub(crate) use serve::ServeArgs;
+pub(crate) use token::{IssueArgs, KeyArgs, ShowArgs, TokenCommand};
 
 /// Carries live media between people: one broker, or a network of them.
 #[derive(Debug, Parser)]
@@ -71,6 +79,10 @@ pub(crate) enum Command {
     Play(PlayArgs),
     /// Show the main job: two linked brokers, a real clip, a live table
     Demo(DemoArgs),
+    /// Show the network: map, links, brokers, the ways of a topic
+    Net(NetArgs),
+    /// Run an aggregation node: the network as JSON, XML, XPath and metrics
+    Monitor(MonitorArgs),
     /// Measure this machine and repeat the papers' experiments (needs sangam-bench)
     #[command(disable_help_flag = true, disable_version_flag = true)]
     Bench {
@@ -84,6 +96,12 @@ pub(crate) enum Command {
     },
     /// Look for what would trouble a broker on this machine
     Doctor(ConfigFile),
+    /// Make certificates for brokers
+    #[command(subcommand)]
+    Ca(CaCommand),
+    /// Make keys and tokens for clients
+    #[command(subcommand)]
+    Token(TokenCommand),
     /// Check, show or write a configuration
     #[command(subcommand)]
     Config(ConfigCommand),
@@ -109,6 +127,11 @@ pub(crate) enum ConfigCommand {
     Show(ConfigFile),
     /// Print a commented example that holds every key with its default
     Example,
+}
+
+/// A word that may stand in topics, logs and metrics.
+fn name(text: &str) -> Result<String, String> {
+    crate::config::check_name(text).map(|()| text.to_owned())
 }
 
 /// Where the configuration is.

@@ -7,7 +7,7 @@ use std::str::FromStr;
 use clap::Args;
 
 use super::ConfigFile;
-use crate::config::{HostPort, Leg, MediaSpec, Rtcp};
+use crate::config::{HostPort, Leg, LinkAddress, MediaSpec, Rtcp};
 
 /// Options of `sangam serve`; they go over the file and the variables.
 #[derive(Args, Debug, Default)]
@@ -23,9 +23,9 @@ pub(crate) struct ServeArgs {
     /// HTTP address for health, metrics and API
     #[arg(long, value_name = "ADDR")]
     pub(crate) http: Option<SocketAddr>,
-    /// Neighbour broker to link with; may be repeated
+    /// Neighbour broker to link with: HOST:PORT, or quic://HOST:PORT; may be repeated
     #[arg(long, value_name = "HOST:PORT")]
-    pub(crate) link: Vec<HostPort>,
+    pub(crate) link: Vec<LinkAddress>,
     /// Broker of a network to join; links to others follow by themselves; may be repeated
     #[arg(long, value_name = "HOST[:PORT]")]
     pub(crate) join: Vec<HostPort>,
@@ -41,6 +41,9 @@ pub(crate) struct ServeArgs {
     /// Where key and counters are kept
     #[arg(long, value_name = "DIR")]
     pub(crate) data_dir: Option<PathBuf>,
+    /// Ask clients for no tokens: where everybody who reaches this broker may do everything
+    #[arg(long)]
+    pub(crate) no_auth: bool,
     /// Number of delivery shards; 0: one per core
     #[arg(long, value_name = "N")]
     pub(crate) shards: Option<u16>,

@@ -3,16 +3,16 @@
 use std::ffi::{OsStr, OsString};
 use std::io::ErrorKind;
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
 use std::process::Command;
 
+use crate::beside;
 use crate::exit::{Exit, Failure};
 
 const PROGRAM: &str = "sangam-bench";
 
 /// Becomes `sangam-bench`, beside this program or in PATH. Returns only if that fails.
 pub(super) fn run(args: &[OsString], json: bool) -> Failure {
-    let mut command = Command::new(beside().unwrap_or_else(|| PROGRAM.into()));
+    let mut command = Command::new(beside::program(PROGRAM));
     command.args(args);
     if json && !args.iter().any(|arg| arg == OsStr::new("--json")) {
         command.arg("--json");
@@ -26,9 +26,4 @@ pub(super) fn run(args: &[OsString], json: bool) -> Failure {
         ),
         _ => failure,
     }
-}
-
-fn beside() -> Option<PathBuf> {
-    let path = std::env::current_exe().ok()?.with_file_name(PROGRAM);
-    path.exists().then_some(path)
 }

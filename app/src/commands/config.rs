@@ -9,6 +9,9 @@ use crate::config::{Config, ConfigError, EXAMPLE, load};
 use crate::exit::{Exit, Failure};
 use crate::output;
 
+/// In place of a secret.
+const HIDDEN: &str = "(set, not shown)";
+
 /// Runs one of the subcommands.
 pub(super) fn run(command: &ConfigCommand, json: bool) -> Result<(), Failure> {
     match command {
@@ -65,10 +68,15 @@ fn validate(file: &ConfigFile, json: bool) -> Result<(), Failure> {
 
 fn show(file: &ConfigFile, json: bool) -> Result<(), Failure> {
     let mut config = read(file, &Config::default())?;
+    // Shown configurations end up in tickets and chats.
     if let Some(token) = &mut config.api.token {
-        // Shown configurations end up in tickets and chats.
-        *token = "(set, not shown)".to_owned();
+        HIDDEN.clone_into(token);
     }
+    config
+        .auth
+        .keys
+        .iter_mut()
+        .for_each(|key| key.redact(HIDDEN));
     if json {
         output::json_line(&config);
         return Ok(());

@@ -1,22 +1,41 @@
 //! What the commands that are clients of a broker share: the connection, and time in seconds.
 
 use std::env;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use sangam_client::{
-    Address, Client, ClientError, ClientOptions, ProxyAddress, Scheme, StreamOptions, Target,
+    Address, Client, ClientError, ClientOptions, ProxyAddress, Scheme, StreamOptions, Target, Token,
 };
 use sangam_io::tls::{Roots, Trust};
 use sangam_wire::Refusal;
 
 use crate::cli::Peer;
-use crate::exit::{Exit, Failure};
+use crate::exit::{Exit, Failure, io};
 
 /// How long a broker may take to answer a request once the link is up.
 pub(super) const ANSWER: Duration = Duration::from_secs(5);
 
-/// Connects by the first address that works, and waits until the link is up.
-pub(super) fn connect(addresses: &[Address], peer: &Peer) -> Result<Client, Failure> {
+/// Connects by the first address that works, and waits until the link is up and the token, if
+/// there is one, is accepted.
+pub(super) fn connect(addresses: &[Address], peer: &Peer) -> Result<(Client, Pass), Failure> {
+    let pass = Pass::of(peer)?;
+    let options = ClientOptions {
+        token: pass.token.clone(),
+        ..ClientOptions::default()
+    };
+    let mut client = begin(addresses, peer, options)?;
+    let patience = Duration::from_secs(peer.connect_timeout) * addresses.len() as u32;
+    client.wait_up(patience).map_err(failure)?;
+    Ok((client, pass))
+}
+
+/// Begins to connect by the first address that works, and returns at once.
+pub(super) fn begin(
+    addresses: &[Address],
+    peer: &Peer,
+    options: ClientOptions,
+) -> Result<Client, Failure> {
     let mut addresses = addresses.to_vec();
     if peer.tcp {
         let plain = addresses
@@ -26,12 +45,102 @@ pub(super) fn connect(addresses: &[Address], peer: &Peer) -> Result<Client, Fail
     }
     let options = ClientOptions {
         stream: streams(&addresses, peer)?,
-        ..ClientOptions::default()
+        ..options
     };
-    let patience = Duration::from_secs(peer.connect_timeout) * addresses.len() as u32;
-    let mut client = Client::connect(Target::Addresses(addresses), options).map_err(failure)?;
-    client.wait_up(patience).map_err(failure)?;
-    Ok(client)
+    Client::connect(Target::Addresses(addresses), options).map_err(failure)
+}
+
+/// The token of a client, and the file from which newer ones come.
+#[derive(Debug)]
+pub(super) struct Pass {
+    token: Option<Token>,
+    file: Option<PathBuf>,
+    /// The broker has refused it, and a newer one may come.
+    waits: bool,
+}
+
+impl Pass {
+    fn of(peer: &Peer) -> Result<Self, Failure> {
+        let token = match &peer.token_file {
+            Some(path) => Some(read(path)?),
+            None => peer.token.clone(),
+        };
+        Ok(Self {
+            token,
+            file: peer.token_file.clone(),
+            waits: false,
+        })
+    }
+
+    /// Shows the broker a newer token if there is one. To be called every second or so.
+    pub(super) fn renew(&mut self, client: &Client) {
+        let Some(path) = &self.file else {
+            return;
+        };
+        // Whoever writes it may be at it just now.
+        let Ok(token) = read(path) else {
+            return;
+        };
+        if self.token.as_ref() == Some(&token) {
+            return;
+        }
+        match client.set_token(token.clone()) {
+            Ok(()) => self.token = Some(token),
+            Err(error) => tracing::warn!(%error, "the newer token is shown later"),
+        }
+    }
+
+    /// Takes what the broker says of the token.
+    ///
+    /// # Errors
+    /// It refuses, and no file may bring a newer one.
+    pub(super) fn judge(&mut self, verdict: Result<(), Refusal>) -> Result<(), Failure> {
+        self.waits = verdict.is_err();
+        match (verdict, &self.file) {
+            (Err(reason), None) => Err(failure(ClientError::Token(reason))),
+            (Err(reason), Some(path)) => {
+                tracing::warn!(%reason, file = %path.display(), "waiting for a newer token");
+                Ok(())
+            }
+            (Ok(()), _) => Ok(()),
+        }
+    }
+
+    /// Whether a refusal only follows from that of the token.
+    pub(super) fn excuses(&self, reason: Refusal) -> bool {
+        self.waits && is_about_rights(reason)
+    }
+}
+
+fn read(path: &Path) -> Result<Token, Failure> {
+    let text = std::fs::read_to_string(path).map_err(io(path.display()))?;
+    Token::new(&text)
+        .map_err(|error| Failure::new(Exit::Authentication, format!("{}: {error}", path.display())))
+}
+
+fn is_about_rights(reason: Refusal) -> bool {
+    matches!(
+        reason,
+        Refusal::Forbidden | Refusal::Unauthenticated | Refusal::Expired
+    )
+}
+
+/// The failure of a command whose request the broker refuses.
+pub(super) fn refused(message: String, reason: Refusal) -> Failure {
+    let exit = match reason {
+        reason if is_about_rights(reason) => Exit::Authentication,
+        Refusal::Full | Refusal::Leaving => Exit::Unreachable,
+        _ => Exit::Failure,
+    };
+    let hint = match reason {
+        Refusal::Forbidden => {
+            "give a token that grants it by --token-file, --token or SANGAM_TOKEN; \
+             `sangam token show` tells what a token grants"
+        }
+        Refusal::Expired => "`sangam token issue` makes a newer one",
+        _ => "",
+    };
+    Failure::new(exit, message).hint(hint)
 }
 
 fn streams(addresses: &[Address], peer: &Peer) -> Result<StreamOptions, Failure> {
@@ -66,7 +175,9 @@ fn environment_proxy(addresses: &[Address]) -> Result<Option<ProxyAddress>, Fail
         return Ok(None);
     };
     let exempt = variable(["NO_PROXY", "no_proxy"]).unwrap_or_default();
-    let streams = |address: &&Address| address.scheme != Scheme::Udp;
+    // No proxy carries datagrams.
+    let datagrams = [Scheme::Udp, Scheme::Quic];
+    let streams = |address: &&Address| !datagrams.contains(&address.scheme);
     if addresses
         .iter()
         .filter(streams)
@@ -103,13 +214,9 @@ pub(super) fn failure(error: ClientError) -> Failure {
         | ClientError::Closed => Exit::Unreachable,
         ClientError::Certificate { .. } => Exit::Authentication,
         ClientError::Tls(_) | ClientError::Insecure(_) => Exit::Configuration,
-        ClientError::Refused { reason, .. } | ClientError::Publication { reason, .. } => {
-            match reason {
-                Refusal::Forbidden => Exit::Authentication,
-                Refusal::Full | Refusal::Leaving => Exit::Unreachable,
-                _ => Exit::Failure,
-            }
-        }
+        ClientError::Refused { reason, .. }
+        | ClientError::Publication { reason, .. }
+        | ClientError::Token(reason) => return refused(error.to_string(), *reason),
         _ => Exit::Failure,
     };
     let failure = Failure::new(exit, error.to_string());

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use sangam_control::monitor::threshold::Thresholds;
 use sangam_node::{Broker, StartError, Transport};
 use serde_json::json;
 use tokio::net::TcpListener;
@@ -17,20 +18,30 @@ use crate::cli::ServeArgs;
 use crate::config::{Config, ConfigError, Neighbour, Problem, check};
 use crate::exit::{Exit, Failure, io};
 use crate::identity::Identity;
+use crate::monitor::{Monitor, Sampler, follow};
 use crate::stop::{Signals, Wish};
 use crate::{assemble, http, output};
 
 /// How long HTTP requests may go on once the broker is to end.
 const GRACE: Duration = Duration::from_secs(2);
+/// How long a broker that leaves serves on while streams take other ways: what a join, the first
+/// events over it and the second for which the old way is kept need.
+const DRAIN: Duration = Duration::from_millis(1_500);
 
 /// Runs a broker.
 pub(super) fn run(args: &ServeArgs, json: bool) -> Result<(), Failure> {
     let config = configuration(args)?;
+    let tokens = assemble::tokens(&config)?;
     let identity = identity(&config)?;
-    let broker = Broker::start(assemble::broker(&config, &identity)?).map_err(not_started)?;
+    let parts = assemble::broker(&config, &identity, tokens.clone())?;
+    let broker = Broker::start(parts).map_err(not_started)?;
     let runtime = Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(io("cannot start the HTTP side"))?;
-    let done = runtime.block_on(serve(args, config, broker, json));
+    let access = http::Access {
+        api: config.api.clone(),
+        tokens,
+    };
+    let done = runtime.block_on(serve(args, (config, access), broker, json));
     // Requests hold the broker, and the broker's folder stays locked until it is gone.
     drop(runtime);
     drop(identity);
@@ -39,19 +50,26 @@ pub(super) fn run(args: &ServeArgs, json: bool) -> Result<(), Failure> {
 
 async fn serve(
     args: &ServeArgs,
-    config: Config,
+    (config, access): (Config, http::Access),
     broker: Broker,
     json: bool,
 ) -> Result<(), Failure> {
     let listener = listen(config.listen.http).await?;
     let address = listener.local_addr().map_err(io("HTTP"))?;
+    let broker = Arc::new(broker);
+    let started = Instant::now();
+    let sampler = Sampler::new((&config.broker.name, &config.broker.region), started);
+    let watch = (Thresholds::new(config.rules()), follow(Some(&broker)));
+    let monitor = Monitor::start(&broker, sampler, watch);
+    let monitor = monitor.map_err(io("cannot watch the broker"))?;
     let state = Arc::new(http::State {
-        broker: Arc::new(broker),
+        broker,
         name: config.broker.name,
-        api: config.api,
+        access,
         address,
         neighbours: config.neighbours.len(),
-        started: Instant::now(),
+        started,
+        latest: monitor.latest(),
     });
     let closed = Arc::new(Notify::new());
     if args.until_stdin_closes {
@@ -74,6 +92,11 @@ async fn serve(
                 Wish::End => break,
             },
         }
+    }
+    if broker.links().iter().any(|link| link.up) {
+        tracing::info!("draining");
+        broker.drain();
+        tokio::time::sleep(DRAIN).await;
     }
     drop(broker);
     tracing::info!("stopping");
@@ -101,7 +124,7 @@ fn reload(args: &ServeArgs, broker: &Broker) {
     }
 }
 
-async fn listen(address: SocketAddr) -> Result<TcpListener, Failure> {
+pub(super) async fn listen(address: SocketAddr) -> Result<TcpListener, Failure> {
     TcpListener::bind(address).await.map_err(|error| {
         Failure::new(
             Exit::Configuration,
@@ -136,6 +159,9 @@ fn configuration(args: &ServeArgs) -> Result<Config, Failure> {
     if let Some(folder) = &args.data_dir {
         config.broker.data_dir = Some(folder.clone());
     }
+    if args.no_auth {
+        config.auth.required = false;
+    }
     if let Some(shards) = args.shards {
         config.broker.shards = shards;
     }
@@ -143,6 +169,7 @@ fn configuration(args: &ServeArgs) -> Result<Config, Failure> {
         .neighbours
         .extend(args.link.iter().map(|address| Neighbour {
             address: address.clone(),
+            fallback: None,
         }));
     config.legs.extend(args.leg.iter().map(|leg| leg.0.clone()));
     let wrong = check(&config);
@@ -181,13 +208,14 @@ fn ready(state: &http::State, as_json: bool) {
     let (id, name) = (state.broker.id(), &state.name);
     let addresses = state.broker.addresses();
     let (udp, tcp, http) = (&addresses.udp, &addresses.tcp, state.address);
-    let streams = &addresses.streams;
-    tracing::info!(%id, name, ?udp, ?tcp, ?streams, %http, "ready");
+    let (streams, quic) = (&addresses.streams, &addresses.quic);
+    tracing::info!(%id, name, ?udp, ?tcp, ?streams, ?quic, %http, "ready");
     if as_json {
         output::json_line(&json!({
             "event": "ready", "id": id.to_string(), "name": name, "udp": addresses.udp,
             "tcp": addresses.tcp, "tls": addresses.of(Transport::Tls),
             "ws": addresses.of(Transport::Ws), "wss": addresses.of(Transport::Wss),
+            "quic": addresses.quic, "quic_links": addresses.quic_links,
             "http": state.address,
         }));
     }

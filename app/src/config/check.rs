@@ -3,10 +3,11 @@
 use std::collections::HashSet;
 use std::net::SocketAddr;
 
+use sangam_control::monitor::threshold::RULES_MAX;
 use sangam_model::{Filter, Topic, limits};
 use sangam_wire::REGION_LEN_MAX;
 
-use super::{Config, Leg, Limits, Listen};
+use super::{Config, Leg, Limits, LinkAddress, Listen, Neighbour, Threshold};
 
 /// Shards one broker may have; a subscription mask has one bit for each.
 const SHARDS_MAX: u16 = 64;
@@ -17,6 +18,8 @@ const POOL_LARGE_MIN: usize = 16;
 /// Kernel buffers of a socket: one batch of full datagrams at least, 1 GiB at most.
 const BUFFER_MIN: usize = 65_536;
 const BUFFER_MAX: usize = 1 << 30;
+/// A clock that is further off is better set right.
+const LEEWAY_MAX_S: u16 = 600;
 /// Length of names in logs, metrics and URLs.
 const NAME_LEN_MAX: usize = 64;
 
@@ -25,6 +28,15 @@ pub(crate) fn check(config: &Config) -> Vec<(String, String)> {
     let mut wrong = Wrong(Vec::new());
     broker(config, &mut wrong);
     bounds(&config.limits, &mut wrong);
+    for (i, key) in config.auth.keys.iter().enumerate() {
+        if let Some(fault) = key.fault() {
+            wrong.add(format!("auth.keys[{i}]"), fault);
+        }
+    }
+    if config.auth.leeway_s > LEEWAY_MAX_S {
+        wrong.add("auth.leeway_s", format!("at most {LEEWAY_MAX_S} seconds"));
+    }
+    thresholds(&config.thresholds, &mut wrong);
     let mut names = HashSet::new();
     for (i, one) in config.legs.iter().enumerate() {
         leg(&format!("leg[{i}]"), one, &mut wrong);
@@ -43,6 +55,18 @@ pub(crate) fn check_leg(one: &Leg) -> Vec<String> {
     let mut wrong = Wrong(Vec::new());
     leg("", one, &mut wrong);
     wrong.0.into_iter().map(|(_, message)| message).collect()
+}
+
+/// Whether a text may be a name.
+///
+/// # Errors
+/// The rule for names.
+pub(crate) fn check_name(name: &str) -> Result<(), String> {
+    if is_name(name) {
+        Ok(())
+    } else {
+        Err(name_rule(name))
+    }
 }
 
 struct Wrong(Vec<(String, String)>);
@@ -108,7 +132,7 @@ fn listen(listen: &Listen, wrong: &mut Wrong) {
             "at least one address, such as \"0.0.0.0:4600\"",
         );
     }
-    let all = [("udp", &listen.udp[..])];
+    let all = listen.datagrams();
     for (key, addresses) in all.into_iter().chain(listen.streams()) {
         let v4 = addresses.iter().filter(|address| address.is_ipv4()).count();
         if v4 > 1 || addresses.len() - v4 > 1 {
@@ -132,8 +156,13 @@ fn listen(listen: &Listen, wrong: &mut Wrong) {
 /// Two listeners at one address would share their callers at random.
 fn ports(listen: &Listen, wrong: &mut Wrong) {
     let http = [("http", std::slice::from_ref(&listen.http))];
+    apart(http.into_iter().chain(listen.streams()), wrong);
+    apart(listen.datagrams().into_iter(), wrong);
+}
+
+fn apart<'a>(all: impl Iterator<Item = (&'static str, &'a [SocketAddr])>, wrong: &mut Wrong) {
     let mut taken: Vec<(&str, SocketAddr)> = Vec::new();
-    for (key, addresses) in http.into_iter().chain(listen.streams()) {
+    for (key, addresses) in all {
         for address in addresses.iter().filter(|address| address.port() != 0) {
             match taken.iter().find(|(_, other)| overlap(*other, *address)) {
                 Some((other, _)) => wrong.add(
@@ -159,18 +188,45 @@ fn tls(config: &Config, wrong: &mut Wrong) {
             "tls.certificate",
             "name the file with the key's certificate",
         ),
-        (None, None) if !listen.tls.is_empty() || !listen.wss.is_empty() => wrong.add(
-            "tls.certificate",
-            "listen.tls and listen.wss need a certificate: name its file here, and its key's in \
-             tls.key; `sangam ca` makes one",
-        ),
+        (None, None) => {
+            let shown = [&listen.tls, &listen.wss, &listen.quic];
+            if shown.iter().any(|addresses| !addresses.is_empty()) {
+                let rule = "listen.tls, listen.wss and listen.quic need a certificate: name its \
+                            file here, and its key's in tls.key; `sangam ca` makes one";
+                wrong.add("tls.certificate", rule);
+            }
+        }
         _ => {}
+    }
+    links(config, wrong);
+}
+
+/// Links by QUIC need certificates at both ends.
+fn links(config: &Config, wrong: &mut Wrong) {
+    let (tls, neighbours) = (&config.tls, &config.neighbours);
+    let by_quic = |one: &Neighbour| matches!(one.address, LinkAddress::Quic(_));
+    let wanted = !config.listen.quic_links.is_empty() || neighbours.iter().any(by_quic);
+    if wanted && (tls.certificate.is_none() || tls.ca.is_none()) {
+        let rule = "links by QUIC need tls.certificate, tls.key and tls.ca: every broker's \
+                    certificate holds its own key and is signed by the authority; see `sangam ca`";
+        wrong.add("tls.ca", rule);
+    }
+    for (index, one) in neighbours.iter().enumerate() {
+        if one.fallback.is_some() && !by_quic(one) {
+            let rule = "only a link by quic:// has a fallback, which is its UDP address";
+            wrong.add(format!("link[{index}].fallback"), rule);
+        }
     }
 }
 
 fn bounds(given: &Limits, wrong: &mut Wrong) {
     let all = [
         ("clients", given.clients, limits::CLIENTS_PER_BROKER),
+        (
+            "clients_per_address",
+            given.clients_per_address,
+            limits::CLIENTS_PER_BROKER,
+        ),
         (
             "publisher_packets_per_s",
             given.publisher_packets_per_s as usize,
@@ -183,6 +239,17 @@ fn bounds(given: &Limits, wrong: &mut Wrong) {
                 format!("limits.{key}"),
                 format!("a limit lies between 1 and {max}"),
             );
+        }
+    }
+}
+
+fn thresholds(all: &[Threshold], wrong: &mut Wrong) {
+    if all.len() > RULES_MAX {
+        wrong.add("threshold", format!("at most {RULES_MAX} thresholds"));
+    }
+    for (i, one) in all.iter().enumerate() {
+        if let Err((key, message)) = one.rule() {
+            wrong.add(format!("threshold[{i}].{key}"), message);
         }
     }
 }

@@ -33,7 +33,10 @@ mod tests {
             let word = key.rsplit('.').next().unwrap();
             let named = EXAMPLE.lines().any(|line| {
                 let line = line.trim_start_matches("# ");
-                line.starts_with(&format!("{word} = ")) || line == format!("[{key}]")
+                // Tables may stand in one line.
+                let mut parts = line.split(['{', ',']).map(str::trim_start);
+                parts.any(|part| part.starts_with(&format!("{word} = ")))
+                    || line == format!("[{key}]")
             });
             assert!(named, "{key} is missing in the example");
         }

@@ -8,6 +8,8 @@ pub(super) enum Kind {
     Text,
     /// A whole number.
     Number,
+    /// `true` or `false`.
+    Switch,
     /// Texts with commas between.
     Texts,
     /// Texts with commas between, each one table with this key.
@@ -17,7 +19,7 @@ pub(super) enum Kind {
 }
 
 /// All keys with dots between; tables in arrays (`link`, `leg`) stand without an index.
-pub(super) const KEYS: [(&str, Kind); 39] = [
+pub(super) const KEYS: [(&str, Kind); 57] = [
     ("broker.name", Kind::Text),
     ("broker.region", Kind::Text),
     ("broker.data_dir", Kind::Text),
@@ -31,6 +33,8 @@ pub(super) const KEYS: [(&str, Kind); 39] = [
     ("listen.tls", Kind::Texts),
     ("listen.ws", Kind::Texts),
     ("listen.wss", Kind::Texts),
+    ("listen.quic", Kind::Texts),
+    ("listen.quic_links", Kind::Texts),
     ("listen.http", Kind::Text),
     ("listen.public", Kind::Text),
     ("listen.socket_buffer", Kind::Number),
@@ -41,6 +45,7 @@ pub(super) const KEYS: [(&str, Kind); 39] = [
     ("links.accept", Kind::Texts),
     ("links.join", Kind::Texts),
     ("link.address", Kind::Tables),
+    ("link.fallback", Kind::File),
     ("leg.name", Kind::File),
     ("leg.topic", Kind::File),
     ("leg.receive", Kind::File),
@@ -53,9 +58,24 @@ pub(super) const KEYS: [(&str, Kind); 39] = [
     ("leg.media.channels", Kind::File),
     ("leg.media.fmtp", Kind::File),
     ("leg.media.class", Kind::File),
+    ("threshold.measure", Kind::File),
+    ("threshold.above", Kind::File),
+    ("threshold.below", Kind::File),
+    ("threshold.for", Kind::File),
+    ("threshold.action", Kind::File),
+    ("threshold.url", Kind::File),
     ("api.token", Kind::Text),
     ("api.legs_allow", Kind::Texts),
+    ("auth.required", Kind::Switch),
+    ("auth.keys", Kind::Texts),
+    ("auth.keys.kid", Kind::File),
+    ("auth.keys.file", Kind::File),
+    ("auth.keys.secret", Kind::File),
+    ("auth.issuer", Kind::Text),
+    ("auth.audience", Kind::Text),
+    ("auth.leeway_s", Kind::Number),
     ("limits.clients", Kind::Number),
+    ("limits.clients_per_address", Kind::Number),
     ("limits.publisher_packets_per_s", Kind::Number),
 ];
 
@@ -63,7 +83,12 @@ pub(super) const KEYS: [(&str, Kind); 39] = [
 pub(super) const PREFIX: &str = "SANGAM_";
 
 /// Variables that mean something without being a key.
-const VARIABLES: [&str; 3] = ["SANGAM_CONFIG", "SANGAM_LOG", "SANGAM_LOG_FORMAT"];
+const VARIABLES: [&str; 4] = [
+    "SANGAM_CONFIG",
+    "SANGAM_LOG",
+    "SANGAM_LOG_FORMAT",
+    "SANGAM_TOKEN",
+];
 
 /// Whether `path` is a key, or holds keys.
 pub(super) fn is_known(path: &str) -> bool {

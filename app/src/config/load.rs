@@ -260,6 +260,10 @@ fn value(kind: Kind, word: &str, text: &str) -> Result<Value, String> {
             let number = text.trim().parse();
             Value::Integer(number.map_err(|_| format!("{text:?} is no whole number"))?)
         }
+        Kind::Switch => {
+            let switch = text.trim().parse();
+            Value::Boolean(switch.map_err(|_| format!("{text:?} is neither true nor false"))?)
+        }
         Kind::Texts => Value::Array(words().map(|text| Value::String(text.to_owned())).collect()),
         Kind::Tables => {
             let one = |text: &str| {

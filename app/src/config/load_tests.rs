@@ -71,7 +71,7 @@ fn a_wrong_value_is_refused_with_its_line() {
             ":2: ",
             "192.0.2.0/24",
         ),
-        ("[[link]]\naddress = \"host\"\n", ":2: ", "host:port"),
+        ("[[link]]\naddress = \"a host\"\n", ":2: ", "host:port"),
         ("[broker]\nqueuing = \"triple\"\n", ":2: ", "`double`"),
         ("[broker\n", ":1", "]"),
     ] {

@@ -1,10 +1,12 @@
 //! What a broker is told: a TOML file, `SANGAM_*` variables and options, in rising order.
 
+mod auth;
 mod check;
 mod example;
 mod keys;
 mod load;
 mod media;
+mod threshold;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -15,10 +17,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::network::Network;
 
-pub(crate) use check::{check, check_leg};
+pub(crate) use auth::{Auth, AuthKey, NamedKey, SECRET_LEN_MIN};
+pub(crate) use check::{check, check_leg, check_name};
 pub(crate) use example::EXAMPLE;
 pub(crate) use load::{ConfigError, Problem, load};
 pub(crate) use media::MediaSpec;
+pub(crate) use threshold::Threshold;
 
 /// The port of UDP and TCP unless told otherwise.
 pub(crate) const PORT: u16 = 4_600;
@@ -32,11 +36,14 @@ pub(crate) struct Config {
     pub(crate) tls: Tls,
     pub(crate) links: Links,
     pub(crate) api: Api,
+    pub(crate) auth: Auth,
     pub(crate) limits: Limits,
     #[serde(rename = "link", skip_serializing_if = "Vec::is_empty")]
     pub(crate) neighbours: Vec<Neighbour>,
     #[serde(rename = "leg", skip_serializing_if = "Vec::is_empty")]
     pub(crate) legs: Vec<Leg>,
+    #[serde(rename = "threshold", skip_serializing_if = "Vec::is_empty")]
+    pub(crate) thresholds: Vec<Threshold>,
 }
 
 /// The broker itself.
@@ -73,6 +80,8 @@ pub(crate) struct Listen {
     pub(crate) tls: Vec<SocketAddr>,
     pub(crate) ws: Vec<SocketAddr>,
     pub(crate) wss: Vec<SocketAddr>,
+    pub(crate) quic: Vec<SocketAddr>,
+    pub(crate) quic_links: Vec<SocketAddr>,
     pub(crate) http: SocketAddr,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) public: Option<SocketAddr>,
@@ -103,7 +112,9 @@ pub(crate) struct Links {
 /// A neighbour broker that this one dials.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Neighbour {
-    pub(crate) address: HostPort,
+    pub(crate) address: LinkAddress,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) fallback: Option<HostPort>,
 }
 
 /// A raw RTP endpoint.
@@ -146,10 +157,30 @@ pub(crate) struct Api {
 #[serde(default)]
 pub(crate) struct Limits {
     pub(crate) clients: usize,
+    pub(crate) clients_per_address: usize,
     pub(crate) publisher_packets_per_s: u32,
 }
 
+/// `host:port` for a link by datagrams, `quic://host:port` for one by QUIC.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub(crate) enum LinkAddress {
+    /// A neighbour's public UDP port.
+    Udp(HostPort),
+    /// A neighbour's QUIC port for links.
+    Quic(HostPort),
+}
+
 impl Listen {
+    /// All addresses for datagrams, by the name of their key.
+    pub(crate) fn datagrams(&self) -> [(&'static str, &[SocketAddr]); 3] {
+        [
+            ("udp", &self.udp),
+            ("quic", &self.quic),
+            ("quic_links", &self.quic_links),
+        ]
+    }
+
     /// All addresses for streams, by the name of their key.
     pub(crate) fn streams(&self) -> [(&'static str, &[SocketAddr]); 4] {
         [
@@ -161,7 +192,8 @@ impl Listen {
     }
 }
 
-/// `host`, `host:port`, `192.0.2.1:4600` or `[2001:db8::1]:4600`; without a port [`PORT`]; names are resolved when dialled.
+/// `host`, `host:port`, `192.0.2.1:4600` or `[2001:db8::1]:4600`; without a port [`PORT`];
+/// names are resolved when dialled.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub(crate) struct HostPort {
@@ -188,6 +220,10 @@ impl Config {
                 udp: both(PORT),
                 tcp: both(PORT),
                 ..Listen::default()
+            },
+            auth: Auth {
+                required: false,
+                ..Auth::default()
             },
             ..Self::default()
         }
@@ -219,6 +255,8 @@ impl Default for Listen {
             tls: Vec::new(),
             ws: Vec::new(),
             wss: Vec::new(),
+            quic: Vec::new(),
+            quic_links: Vec::new(),
             http: local_v4(4_680),
             public: None,
             socket_buffer: 4 << 20,
@@ -249,6 +287,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             clients: limits::CLIENTS_PER_BROKER,
+            clients_per_address: limits::CLIENTS_PER_ADDRESS,
             publisher_packets_per_s: limits::PUBLISHER_PACKETS_PER_S,
         }
     }
@@ -290,6 +329,42 @@ impl FromStr for HostPort {
             host: host.to_owned(),
             port,
         })
+    }
+}
+
+impl FromStr for LinkAddress {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.split_once("://") {
+            None => text.parse().map(Self::Udp),
+            Some(("udp", rest)) => rest.parse().map(Self::Udp),
+            Some(("quic", rest)) => rest.parse().map(Self::Quic),
+            Some(_) => Err(format!("{text:?}: a link is host:port or quic://host:port")),
+        }
+    }
+}
+
+impl TryFrom<String> for LinkAddress {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+impl From<LinkAddress> for String {
+    fn from(address: LinkAddress) -> Self {
+        address.to_string()
+    }
+}
+
+impl std::fmt::Display for LinkAddress {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Udp(address) => address.fmt(f),
+            Self::Quic(address) => write!(f, "quic://{address}"),
+        }
     }
 }
 

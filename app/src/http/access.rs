@@ -1,34 +1,139 @@
 //! Who may change something, and whereto legs may send.
 
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 use axum::http::HeaderMap;
 use axum::http::header::{AUTHORIZATION, CONTENT_TYPE, HOST};
 
-use super::answer::Problem;
+use sangam_control::Problem;
+use sangam_control::monitor::http::MayQuery;
+use sangam_model::{Grants, Time};
+use sangam_node::LegSpec;
+
+use crate::auth::Tokens;
 use crate::config::Api;
 use crate::network::any_contains;
 
-/// Lets a change through: with a token whoever has it, without one only callers on this machine.
-pub(super) fn may_change(
-    api: &Api,
-    caller: SocketAddr,
-    headers: &HeaderMap,
-) -> Result<(), Problem> {
-    let Some(token) = &api.token else {
-        return is_local(caller, headers);
-    };
-    let given = headers
-        .get(AUTHORIZATION)
-        .and_then(|value| value.as_bytes().strip_prefix(BEARER));
-    match given {
-        Some(given) if verify_slices_are_equal(given, token.as_bytes()).is_ok() => Ok(()),
-        Some(_) => Err(Problem::unauthorized("the token is wrong")
-            .hint("it must equal api.token of the broker's configuration")),
-        None => Err(Problem::unauthorized("a token is needed")
-            .hint("send the header \"Authorization: Bearer TOKEN\" with api.token")),
+/// Who may do what.
+#[derive(Clone, Debug)]
+pub(crate) struct Access {
+    /// The operator's token, and where legs may send.
+    pub(crate) api: Api,
+    /// Clients' tokens, if clients need any.
+    pub(crate) tokens: Option<Arc<Tokens>>,
+}
+
+/// What a caller may do.
+#[derive(Clone, Debug)]
+pub(super) enum Caller {
+    /// Everything: an operator, or somebody on this machine where no token is configured.
+    Operator,
+    /// What a client's token grants.
+    Client(Grants),
+}
+
+impl Access {
+    /// Lets a change through: with a token whoever has it, without one only callers on this
+    /// machine.
+    pub(super) fn may_change(
+        &self,
+        caller: SocketAddr,
+        headers: &HeaderMap,
+    ) -> Result<Caller, Problem> {
+        let given = headers
+            .get(AUTHORIZATION)
+            .and_then(|value| value.as_bytes().strip_prefix(BEARER));
+        if self.api.token.is_none() && self.tokens.is_none() {
+            return is_local(caller, headers).map(|()| Caller::Operator);
+        }
+        let Some(given) = given else {
+            return Err(Problem::unauthorized("a token is needed").hint(
+                "send the header \"Authorization: Bearer TOKEN\" with api.token, or with a token \
+                 of `sangam token issue --api` where clients need tokens",
+            ));
+        };
+        if self.is_operator(given) {
+            return Ok(Caller::Operator);
+        }
+        match &self.tokens {
+            Some(tokens) => client(tokens, given),
+            None => Err(Problem::unauthorized("the token is wrong")
+                .hint("it must equal api.token of the broker's configuration")),
+        }
     }
+
+    /// Lets a leg send to `to` only where the configuration allows it: otherwise anybody with the
+    /// API could turn the broker against others.
+    pub(super) fn may_send(&self, to: SocketAddr) -> Result<(), Problem> {
+        if any_contains(&self.api.legs_allow, to.ip()) {
+            return Ok(());
+        }
+        Err(
+            Problem::forbidden(format!("a leg may not send to {}", to.ip()))
+                .hint("add its network to api.legs_allow in the broker's configuration"),
+        )
+    }
+
+    fn is_operator(&self, given: &[u8]) -> bool {
+        let token = self.api.token.as_ref();
+        token.is_some_and(|token| verify_slices_are_equal(given, token.as_bytes()).is_ok())
+    }
+}
+
+impl Caller {
+    /// Lets a leg through if its topics are granted.
+    pub(super) fn may_use(&self, leg: &LegSpec) -> Result<(), Problem> {
+        let Self::Client(grants) = self else {
+            return Ok(());
+        };
+        let publishes = leg.receive.as_ref();
+        let subscribes = leg.send.as_ref();
+        let granted = publishes.is_none_or(|receive| grants.may_publish(&receive.topic))
+            && subscribes.is_none_or(|send| grants.may_subscribe(&send.filter));
+        if granted {
+            return Ok(());
+        }
+        Err(
+            Problem::forbidden("the token does not grant the leg's topic")
+                .hint("a leg that receives needs a grant to publish, one that sends to subscribe"),
+        )
+    }
+}
+
+/// Who shows a client's token. Legs stay until somebody ends them: when the token's time is over
+/// matters to the call alone.
+fn client(tokens: &Tokens, given: &[u8]) -> Result<Caller, Problem> {
+    let text = str::from_utf8(given).unwrap_or_default();
+    let rights = tokens.check(text).map_err(|error| {
+        Problem::unauthorized(error.to_string()).hint("see it with `sangam token show`")
+    })?;
+    if !rights.api {
+        return Err(Problem::forbidden("the token is not for the API")
+            .hint("make one with `sangam token issue --api`"));
+    }
+    Ok(Caller::Client(rights.grants(Time::NEVER)))
+}
+
+/// Lets whoever has the operator's token evaluate XPath. Without a configured one nobody may.
+pub(crate) fn may_query(token: Option<String>) -> MayQuery {
+    Arc::new(move |headers| {
+        let Some(token) = &token else {
+            return Err(
+                Problem::forbidden("XPath needs a token, and none is configured")
+                    .hint("set api.token (SANGAM_API_TOKEN) and send it as a bearer token"),
+            );
+        };
+        let given = headers
+            .get(AUTHORIZATION)
+            .and_then(|value| value.as_bytes().strip_prefix(BEARER));
+        match given {
+            Some(given) if verify_slices_are_equal(given, token.as_bytes()).is_ok() => Ok(()),
+            _ => Err(Problem::unauthorized("the token is wrong, or missing")
+                .hint("send the header \"Authorization: Bearer TOKEN\" with api.token")),
+        }
+    })
 }
 
 const BEARER: &[u8] = b"Bearer ";
@@ -74,18 +179,6 @@ pub(super) fn is_json(headers: &HeaderMap) -> Result<(), Problem> {
         .hint("send the header \"Content-Type: application/json\""))
 }
 
-/// Lets a leg send to `to` only where the configuration allows it: otherwise anybody with the
-/// API could turn the broker against others.
-pub(super) fn may_send(api: &Api, to: SocketAddr) -> Result<(), Problem> {
-    if any_contains(&api.legs_allow, to.ip()) {
-        return Ok(());
-    }
-    Err(
-        Problem::forbidden(format!("a leg may not send to {}", to.ip()))
-            .hint("add its network to api.legs_allow in the broker's configuration"),
-    )
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -97,22 +190,34 @@ mod tests {
         pairs.iter().map(pair).collect()
     }
 
+    fn access(token: Option<&str>) -> Access {
+        let api = Api {
+            token: token.map(str::to_owned),
+            ..Api::default()
+        };
+        Access { api, tokens: None }
+    }
+
     fn caller(address: &str) -> SocketAddr {
         address.parse().unwrap()
     }
 
     #[test]
     fn without_a_token_only_this_machine_may_change() {
-        let api = Api::default();
+        let access = access(None);
         let local = headers(&[("host", "127.0.0.1:4680")]);
-        assert!(may_change(&api, caller("127.0.0.1:9"), &local).is_ok());
-        assert!(may_change(&api, caller("[::ffff:127.0.0.1]:9"), &local).is_ok());
-        assert!(may_change(&api, caller("192.0.2.1:9"), &local).is_err());
+        assert!(access.may_change(caller("127.0.0.1:9"), &local).is_ok());
+        assert!(
+            access
+                .may_change(caller("[::ffff:127.0.0.1]:9"), &local)
+                .is_ok()
+        );
+        assert!(access.may_change(caller("192.0.2.1:9"), &local).is_err());
     }
 
     #[test]
     fn a_page_under_a_strange_name_is_no_local_caller() {
-        let api = Api::default();
+        let access = access(None);
         for (host, good) in [
             ("localhost:4680", true),
             ("[::1]:4680", true),
@@ -122,7 +227,7 @@ mod tests {
         ] {
             let headers = headers(&[("host", host)]);
             assert_eq!(
-                may_change(&api, caller("127.0.0.1:9"), &headers).is_ok(),
+                access.may_change(caller("127.0.0.1:9"), &headers).is_ok(),
                 good,
                 "{host}"
             );
@@ -131,22 +236,23 @@ mod tests {
 
     #[test]
     fn a_token_is_needed_from_everywhere_once_configured() {
-        let api = Api {
-            token: Some("0123456789abcdef".to_owned()),
-            ..Api::default()
-        };
+        let access = access(Some("0123456789abcdef"));
         let from = caller("127.0.0.1:9");
         let good = headers(&[("authorization", "Bearer 0123456789abcdef")]);
-        assert!(may_change(&api, caller("192.0.2.1:9"), &good).is_ok());
+        assert!(access.may_change(caller("192.0.2.1:9"), &good).is_ok());
         let wrong = headers(&[("authorization", "Bearer 0123456789abcdeg")]);
-        assert!(may_change(&api, from, &wrong).is_err());
-        assert!(may_change(&api, from, &headers(&[("host", "localhost")])).is_err());
+        assert!(access.may_change(from, &wrong).is_err());
+        assert!(
+            access
+                .may_change(from, &headers(&[("host", "localhost")]))
+                .is_err()
+        );
     }
 
     #[test]
     fn legs_send_only_where_allowed() {
-        let api = Api::default();
-        assert!(may_send(&api, caller("127.0.0.1:5004")).is_ok());
-        assert!(may_send(&api, caller("192.0.2.1:5004")).is_err());
+        let access = access(None);
+        assert!(access.may_send(caller("127.0.0.1:5004")).is_ok());
+        assert!(access.may_send(caller("192.0.2.1:5004")).is_err());
     }
 }

@@ -1,10 +1,10 @@
 //! What the broker is and what runs through it.
 
 use axum::Json;
+use sangam_control::Problem;
 use sangam_node::{LinkInfo, StreamInfo, Transport};
 use serde_json::{Value, json};
 
-use super::answer::Problem;
 use super::{Shared, ask};
 
 /// Identity, addresses, links and numbers.
@@ -23,6 +23,8 @@ pub(super) async fn facts(state: Shared) -> Result<Json<Value>, Problem> {
             "tls": broker.addresses().of(Transport::Tls),
             "ws": broker.addresses().of(Transport::Ws),
             "wss": broker.addresses().of(Transport::Wss),
+            "quic": broker.addresses().quic,
+            "quic_links": broker.addresses().quic_links,
             "http": http,
             "links": broker.links().iter().map(link).collect::<Vec<_>>(),
             "streams": broker.streams().len(),
@@ -43,6 +45,7 @@ pub(super) async fn streams(state: Shared) -> Result<Json<Value>, Problem> {
 fn link(link: &LinkInfo) -> Value {
     json!({
         "address": link.address,
+        "transport": link.transport,
         "peer": link.peer.map(|(broker, _)| broker.to_string()),
         "state": if link.up { "up" } else { "down" },
         "rtt_ms": link.rtt.map(|rtt| rtt.as_secs_f64() * 1_000.0),

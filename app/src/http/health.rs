@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use axum::Json;
+use sangam_control::Problem;
 use serde_json::{Value, json};
 
-use super::answer::Problem;
 use super::{Shared, ask};
 
 /// Probes come every few seconds and give up about then.

@@ -8,11 +8,11 @@ use axum::extract::{ConnectInfo, Path};
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
+use sangam_control::Problem;
 use sangam_model::MediaInfo;
 use sangam_node::{Broker, LegError, LegInfo, RtcpPort};
 use serde_json::{Value, json};
 
-use super::answer::Problem;
 use super::{Shared, access, ask};
 use crate::config::{self, Leg, Rtcp};
 use crate::{assemble, sdp};
@@ -49,7 +49,7 @@ pub(super) async fn add(
     headers: HeaderMap,
     body: Bytes,
 ) -> Result<Response, Problem> {
-    access::may_change(&state.api, caller, &headers)?;
+    let rights = state.access.may_change(caller, &headers)?;
     access::is_json(&headers)?;
     let leg: Leg = serde_json::from_slice(&body).map_err(|error| {
         Problem::bad(format!("no leg: {error}")).hint("see [[leg]] in `sangam config example`")
@@ -59,9 +59,10 @@ pub(super) async fn add(
         return Err(Problem::bad(wrong.join("; ")));
     }
     if let Some(to) = leg.send {
-        access::may_send(&state.api, to)?;
+        state.access.may_send(to)?;
     }
     let spec = assemble::leg(&leg).map_err(Problem::bad)?;
+    rights.may_use(&spec)?;
     let info = ask(&state, move |broker| broker.add_leg(spec))
         .await?
         .map_err(refused)?;
@@ -76,9 +77,16 @@ pub(super) async fn remove(
     headers: HeaderMap,
     Path(name): Path<String>,
 ) -> Result<StatusCode, Problem> {
-    access::may_change(&state.api, caller, &headers)?;
+    let rights = state.access.may_change(caller, &headers)?;
     let wanted = name.clone();
-    if !ask(&state, move |broker| broker.remove_leg(&wanted)).await? {
+    let removed = ask(&state, move |broker| {
+        let legs = broker.legs();
+        let leg = legs.iter().find(|leg| leg.spec.name == wanted);
+        let leg = leg.ok_or_else(|| no_leg(&wanted))?;
+        rights.may_use(&leg.spec)?;
+        Ok(broker.remove_leg(&wanted))
+    });
+    if !removed.await?? {
         return Err(no_leg(&name));
     }
     tracing::info!(leg = name, %caller, "leg ended by API");

@@ -5,9 +5,9 @@ use std::fs;
 
 use axum::http::header::CONTENT_TYPE;
 use axum::response::IntoResponse;
+use sangam_control::Problem;
 use sangam_node::Sample;
 
-use super::answer::Problem;
 use super::{Shared, ask};
 
 /// Everything the broker and the process count.
@@ -52,18 +52,25 @@ fn version() -> Labels {
 /// Memory and descriptors of this process.
 fn process() -> Vec<Sample> {
     let mut samples = Vec::new();
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-    let kib = resident.and_then(|rest| rest.trim().trim_end_matches(" kB").parse::<f64>().ok());
-    if let Some(kib) = kib {
+    if let Some(bytes) = resident_bytes() {
         let (name, help) = ("process_resident_memory_bytes", "Resident memory in bytes");
-        samples.push(gauge(name, help, Vec::new(), kib * 1_024.0));
+        samples.push(gauge(name, help, Vec::new(), bytes as f64));
     }
     if let Ok(open) = fs::read_dir("/proc/self/fd") {
         let (name, help) = ("process_open_fds", "Open file descriptors");
         samples.push(gauge(name, help, Vec::new(), open.count() as f64));
     }
     samples
+}
+
+/// Resident memory of this process, in bytes.
+pub(crate) fn resident_bytes() -> Option<u64> {
+    let status = fs::read_to_string("/proc/self/status").ok()?;
+    let resident = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let kib: u64 = resident.trim().trim_end_matches(" kB").parse().ok()?;
+    Some(kib * 1_024)
 }
 
 /// The samples as text; those of one name stand together, as the format demands.

@@ -1,11 +1,11 @@
 //! The HTTP side of a broker: health, metrics and API. Media never waits for it.
 
 mod access;
-mod answer;
 mod broker;
 mod health;
 mod legs;
 mod metrics;
+mod network;
 
 use std::future::Future;
 use std::net::SocketAddr;
@@ -14,11 +14,18 @@ use std::time::Instant;
 
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
-use axum::routing::get;
+use axum::routing::{get, post};
+use sangam_control::Problem;
+use sangam_control::monitor::http::{View, routes};
+use sangam_control::monitor::xpath::Evaluator;
+use sangam_control::monitor::{BrokerView, Network};
 use sangam_node::Broker;
 
-use crate::config::Api;
-use answer::Problem;
+use crate::beside;
+use crate::monitor::{Latest, unix_ms};
+
+pub(crate) use access::{Access, may_query};
+pub(crate) use metrics::resident_bytes;
 
 /// Bytes of a request body; a leg with all its texts has less than 2,000.
 const BODY_LEN_MAX: usize = 16_384;
@@ -31,13 +38,15 @@ pub(crate) struct State {
     /// Its name.
     pub(crate) name: String,
     /// Who may do what.
-    pub(crate) api: Api,
+    pub(crate) access: Access,
     /// Where HTTP listens in truth.
     pub(crate) address: SocketAddr,
     /// Neighbours by configuration.
     pub(crate) neighbours: usize,
     /// When the broker started.
     pub(crate) started: Instant,
+    /// Its newest report.
+    pub(crate) latest: Latest,
 }
 
 type Shared = axum::extract::State<Arc<State>>;
@@ -64,12 +73,39 @@ fn router(state: Arc<State>) -> Router {
         .route("/metrics", get(metrics::all))
         .route("/v1/broker", get(broker::facts))
         .route("/v1/streams", get(broker::streams))
+        .route("/v1/map", get(network::map))
+        .route("/v1/locate", get(network::best))
+        .route("/v1/drain", post(network::drain))
         .route("/v1/legs", get(legs::list).post(legs::add))
         .route("/v1/legs/{name}", get(legs::one).delete(legs::remove))
+        .merge(routes(view(&state)))
         .fallback(nothing_here)
         .method_not_allowed_fallback(not_so)
         .layer(DefaultBodyLimit::max(BODY_LEN_MAX))
         .with_state(state)
+}
+
+/// The broker's own part of the network.
+fn view(state: &Arc<State>) -> View {
+    let (name, latest) = (state.name.clone(), Arc::clone(&state.latest));
+    let network = move || {
+        let report = latest.lock().ok().and_then(|latest| latest.clone());
+        let view = |report| BrokerView {
+            report,
+            ..BrokerView::default()
+        };
+        Network::new(&name, unix_ms(), report.map(view).into_iter().collect())
+    };
+    View {
+        network: Arc::new(network),
+        may_query: may_query(state.access.api.token.clone()),
+        xpath: evaluator(),
+    }
+}
+
+/// Evaluates XPath by the program that is installed for it.
+pub(crate) fn evaluator() -> Evaluator {
+    Evaluator::new(beside::program("sangam-xpath"))
 }
 
 /// Asks the broker, whose answer may take a moment, without holding up other requests.
@@ -83,11 +119,15 @@ async fn ask<T: Send + 'static>(
 }
 
 async fn nothing_here() -> Problem {
-    Problem::not_found("there is nothing here")
-        .hint("there are /healthz, /readyz, /metrics, /v1/broker, /v1/streams and /v1/legs")
+    Problem::not_found("there is nothing here").hint(
+        "there are /healthz, /readyz, /metrics, /v1/broker, /v1/streams, /v1/map, /v1/locate, \
+             /v1/legs, /v1/network, /v1/network.xml, /v1/network.xsd and /v1/xpath",
+    )
 }
 
 async fn not_so() -> Problem {
-    Problem::method("this method is not for this path")
-        .hint("GET everywhere; POST /v1/legs adds a leg, DELETE /v1/legs/NAME ends one")
+    Problem::method("this method is not for this path").hint(
+        "GET everywhere; POST /v1/legs adds a leg, DELETE /v1/legs/NAME ends one, POST \
+             /v1/drain lets the broker leave",
+    )
 }

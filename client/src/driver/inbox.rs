@@ -1,5 +1,6 @@
 //! What goes to the application: bounded, video first to go.
 
+use core::time::Duration;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
@@ -20,6 +21,17 @@ const BACKLOG_MAX: usize = 4_096;
 /// Video streams that are shed by whole frames; those beyond lose single packets.
 const SHEDDERS_MAX: usize = 1_024;
 
+/// How much later than the other link one may bring the same event.
+const ECHO: Duration = Duration::from_secs(5);
+
+/// What came of each stream since there are two links; only then anything comes twice.
+#[derive(Default)]
+struct Overlap {
+    windows: HashMap<StreamId, DuplicateWindow>,
+    /// There is one link again, and until then echoes are expected.
+    until: Option<Time>,
+}
+
 pub(super) struct Inbox {
     pub(super) door: BrokerDoor,
     pool: Pool,
@@ -30,8 +42,7 @@ pub(super) struct Inbox {
     /// Messages and states the door had no room for.
     backlog: VecDeque<Item>,
     shedders: HashMap<StreamId, Shedder>,
-    /// What came of each stream since there are two links; only then anything comes twice.
-    overlap: Option<HashMap<StreamId, DuplicateWindow>>,
+    overlap: Option<Overlap>,
     fresh: bool,
 }
 
@@ -78,12 +89,14 @@ impl Inbox {
 
     /// From now on two links bring the same.
     pub(super) fn begin_overlap(&mut self) {
-        self.overlap = Some(HashMap::new());
+        self.overlap = Some(Overlap::default());
     }
 
-    /// There is one link again.
-    pub(super) fn end_overlap(&mut self) {
-        self.overlap = None;
+    /// There is one link again; what the other has brought may still come by this one.
+    pub(super) fn end_overlap(&mut self, now: Time) {
+        if let Some(overlap) = &mut self.overlap {
+            overlap.until = Some(now + ECHO);
+        }
     }
 
     /// Takes a message; false if far too many wait already.
@@ -140,9 +153,13 @@ impl Inbox {
     }
 
     fn came_before(&mut self, now: Time, header: &Header) -> bool {
-        let Some(windows) = &mut self.overlap else {
+        let Some(Overlap { windows, until }) = &mut self.overlap else {
             return false;
         };
+        if until.is_some_and(|until| now >= until) {
+            self.overlap = None;
+            return false;
+        }
         // Feedback has no sequence.
         if header.class == Class::Feedback {
             return false;

@@ -30,6 +30,8 @@ pub(super) struct Line {
     datagram_max: u16,
     /// An attempt on this way has failed since it was last up.
     pub(super) failed: bool,
+    /// The broker wants this client on no way.
+    pub(super) refused: bool,
     /// What is to be restored before this link takes over from another; `None` on the one link
     /// there usually is.
     pub(super) trial: Option<Trial>,
@@ -40,6 +42,8 @@ pub(super) struct Line {
 pub(super) struct Trial {
     /// Since it is up.
     pub(super) up: Option<(Time, UpInfo)>,
+    /// Since every request was answered.
+    pub(super) restored: Option<Time>,
     /// Requests without an answer.
     pending: HashSet<u32>,
     /// Streams that are published on this link already.
@@ -80,6 +84,7 @@ impl Line {
             incomplete: 0,
             datagram_max,
             failed: false,
+            refused: false,
             trial,
         }
     }
@@ -117,12 +122,7 @@ impl Trial {
         self.moved.contains(&stream)
     }
 
-    /// Whether every request was answered.
-    pub(super) fn is_restored(&self) -> bool {
-        self.up.is_some() && self.pending.is_empty()
-    }
-
-    fn answered(&mut self, message: &Message) {
+    fn answered(&mut self, now: Time, message: &Message) {
         match *message {
             Message::Published { request, stream } => {
                 self.moved.insert(stream);
@@ -132,6 +132,13 @@ impl Trial {
                 self.pending.remove(&request);
             }
             _ => {}
+        }
+        self.note(now);
+    }
+
+    fn note(&mut self, now: Time) {
+        if self.pending.is_empty() {
+            self.restored.get_or_insert(now);
         }
     }
 }
@@ -283,21 +290,26 @@ impl Intake<'_> {
         trial.up = Some((now, info));
         self.inbox.begin_overlap();
         self.shared.state().restore(|message| {
-            if let Message::Subscribe { request, .. } | Message::Publish { request, .. } = message {
+            if let Message::Subscribe { request, .. }
+            | Message::Publish { request, .. }
+            | Message::Authenticate { request, .. } = message
+            {
                 trial.pending.insert(request);
             }
             dialer.handle(now, DialInput::Send(message));
         });
+        trial.note(now);
     }
 
     fn message(&mut self, now: Time, message: Message) {
         if let Some(trial) = &mut self.line.trial {
-            trial.answered(&message);
+            trial.answered(now, &message);
         }
-        let reply = self.shared.state().apply(&message);
-        if let Some(reply) = reply {
-            self.line.send(now, reply);
-        }
+        let line = &mut *self.line;
+        // As in `up`.
+        self.shared
+            .state()
+            .apply(&message, |reply| line.send(now, reply));
         if !self.inbox.message(message) {
             let cause = "this client does not read what it receives";
             self.lost(now, cause.to_owned());
@@ -306,6 +318,7 @@ impl Intake<'_> {
 
     fn down(&mut self, link: Link, reason: Refusal) {
         self.line.failed = true;
+        self.line.refused = matches!(link, Link::Refused { again: false, .. });
         if self.line.trial.is_some() {
             return tracing::debug!(%reason, "a better way to the broker does not work");
         }

@@ -71,7 +71,7 @@ fn spawn(ways: Vec<Way>, options: &ClientOptions) -> io::Result<Parts> {
     let capacity = options.queue.max(QUEUE_MIN);
     let (ClientDoor { sender, receiver }, door) = door(capacity, waker)?;
     let pool = options.send_buffers.pool();
-    let state = State::new(Link::Down);
+    let state = State::new(Link::Down, options.token.clone());
     let shared = Arc::new(Shared::new(state, sender, pool, options.trace_every));
     let inbox = Inbox::new(
         door,
@@ -112,6 +112,7 @@ impl Worker {
             self.take_from_door(now);
             self.carry_out(now)?;
             if self.closing {
+                self.give_up_trial(now)?;
                 self.route.wire.finish();
                 return Ok(());
             }
@@ -187,18 +188,15 @@ impl Worker {
 
     /// Goes to another way where this one fails, and back up where a better one works.
     fn choose(&mut self, now: Time) -> io::Result<()> {
-        if self
-            .better
-            .as_ref()
-            .is_some_and(|better| better.is_hopeless(now))
-        {
-            let spoiled = self.better.take().is_some_and(|better| better.was_up());
-            self.inbox.end_overlap();
-            if spoiled {
-                // Some streams had moved already: only a fresh start knows what is where.
-                self.route
-                    .restart(now, (&mut self.inbox, &self.shared), &self.poller)?;
-            }
+        let trial = self.better.as_ref();
+        if trial.is_some_and(|better| better.is_hopeless(now)) && self.give_up_trial(now)? {
+            // Some streams had moved already: only a fresh start knows what is where.
+            self.route
+                .restart(now, (&mut self.inbox, &self.shared), &self.poller)?;
+        }
+        if !self.route.line.is_up() {
+            // What has moved is lost with the link it came from.
+            self.give_up_trial(now)?;
         }
         if self
             .better
@@ -222,6 +220,17 @@ impl Worker {
         Ok(())
     }
 
+    /// Ends the trial of a better link; whether that one was up.
+    fn give_up_trial(&mut self, now: Time) -> io::Result<bool> {
+        let Some(mut better) = self.better.take() else {
+            return Ok(false);
+        };
+        self.inbox.end_overlap(now);
+        let was_up = better.was_up();
+        better.leave(now, (&mut self.inbox, &self.shared), &self.poller)?;
+        Ok(was_up)
+    }
+
     /// The better link takes over; the one there was says goodbye.
     fn move_over(&mut self, now: Time) -> io::Result<()> {
         let Some(mut better) = self.better.take() else {
@@ -234,7 +243,7 @@ impl Worker {
         self.shared.counters.moves.add(1);
         let mut left = core::mem::replace(&mut self.route, better);
         left.leave(now, (&mut self.inbox, &self.shared), &self.poller)?;
-        self.inbox.end_overlap();
+        self.inbox.end_overlap(now);
         tracing::info!(way = self.routes.name(&self.route), "moved to a better way");
         Ok(())
     }

@@ -26,6 +26,9 @@ const STREAM_PATIENCE: Duration = Duration::from_secs(5);
 /// How long a better link may take to restore everything; what has no answer then stays away
 /// until its answer comes.
 const RESTORE: Duration = Duration::from_secs(5);
+/// How long both links go on once everything is restored: what is on its way by the old one still
+/// arrives, and the broker ends no stream whose last events it has not seen.
+const SETTLE: Duration = Duration::from_millis(500);
 /// The first token of a route; each has another one.
 const TOKEN: u64 = 1;
 
@@ -103,7 +106,8 @@ impl Routes {
             self.rounds = 0;
             return false;
         }
-        if self.ways.len() < 2 || route.starts.is_some() || !route.is_failing(now) {
+        let waits = route.starts.is_some() || route.line.refused;
+        if self.ways.len() < 2 || waits || !route.is_failing(now) {
             return false;
         }
         let next = (route.way + 1) % self.ways.len();
@@ -146,7 +150,8 @@ impl Routes {
         if route.line.is_up() {
             return self.climb.filter(|_| !climbing);
         }
-        let patience = Some(route.since + route.patience).filter(|_| self.ways.len() > 1);
+        let turns = self.ways.len() > 1 && !route.line.refused;
+        let patience = turns.then(|| route.since + route.patience);
         route.starts.or(patience)
     }
 
@@ -298,8 +303,7 @@ impl Route {
 
     /// Whether a trial has restored everything, or all that can be.
     pub(super) fn may_take_over(&self, now: Time) -> bool {
-        let restored = self.line.trial.as_ref().is_some_and(Trial::is_restored);
-        restored || self.since_up().is_some_and(|up| now >= up + RESTORE)
+        self.takes_over().is_some_and(|at| now >= at)
     }
 
     /// The trial is over: this is the link in use from now on.
@@ -308,13 +312,17 @@ impl Route {
     }
 
     pub(super) fn deadline(&self) -> Option<Time> {
-        let trial = match (&self.line.trial, self.since_up()) {
-            (Some(_), Some(up)) => Some(up + RESTORE),
-            (Some(_), None) => Some(self.since + self.patience),
-            (None, _) => None,
-        };
+        let fails = self.line.trial.as_ref().map(|_| self.since + self.patience);
+        let trial = self.takes_over().or(fails);
         let all = [self.line.deadline(), self.wire.deadline(), trial];
         all.into_iter().flatten().min()
+    }
+
+    /// When a trial that is up becomes the link in use.
+    fn takes_over(&self) -> Option<Time> {
+        let restored = self.line.trial.as_ref()?.restored;
+        let at_last = self.since_up()? + RESTORE;
+        Some(restored.map_or(at_last, |since| (since + SETTLE).min(at_last)))
     }
 
     fn since_up(&self) -> Option<Time> {

@@ -1,11 +1,13 @@
 //! What a broker grants, and what it does not.
 
-use sangam_client::{ClientError, Outgoing, Received};
+use sangam_client::{Client, ClientError, ClientOptions, Outgoing, Received, Token};
 use sangam_model::{Class, MediaInfo};
 use sangam_wire::Refusal;
 
 use crate::broker::{Command, Conduct};
-use crate::support::{PATIENCE, TestBroker, Way, calm, event, eventually, filter, topic, wait};
+use crate::support::{
+    PATIENCE, TestBroker, Way, calm, event, eventually, filter, options, topic, wait,
+};
 
 #[test]
 fn requests_past_the_brokers_limit_are_refused_with_the_reason() {
@@ -35,6 +37,31 @@ fn requests_past_the_brokers_limit_are_refused_with_the_reason() {
             panic!("{error:?}")
         };
         assert_eq!((topic.as_str(), reason), ("c", Refusal::Limit));
+    }
+}
+
+#[test]
+fn a_wrong_token_is_told_and_a_right_one_brings_what_was_asked_for() {
+    for way in Way::ALL {
+        let conduct = Conduct {
+            token: Some("right"),
+            ..calm()
+        };
+        let broker = TestBroker::start(way, conduct);
+        let options = ClientOptions {
+            token: Some(Token::new(" wrong\n").unwrap()),
+            ..options()
+        };
+        let mut client = Client::connect(broker.target(), options).unwrap();
+        let error = client.wait_up(PATIENCE).unwrap_err();
+        let reason = Refusal::Unauthenticated;
+        assert!(
+            matches!(error, ClientError::Token(told) if told == reason),
+            "{error:?}"
+        );
+        client.set_token(Token::new("right").unwrap()).unwrap();
+        wait(&mut client, |one| matches!(one, Received::Token(Ok(()))));
+        client.wait_up(PATIENCE).unwrap();
     }
 }
 

@@ -59,6 +59,7 @@ pub(crate) fn calm() -> Conduct {
         refuse: None,
         requests_max: usize::MAX,
         incarnation: 1,
+        token: None,
     }
 }
 

@@ -48,9 +48,14 @@ reasons! {
     WrongClass, "wrong_class", "The event's class is not the one its stream was published with.";
     CookieInvalid, "cookie_invalid", "A hello's cookie was old or forged.";
     FloodHello, "flood_hello", "More hellos arrived than the broker answers.";
-    StreamOpening, "stream_opening", "A connection ended before its TLS, HTTP or hello was complete.";
+    StreamOpening, "stream_opening", "A connection ended before its TLS, HTTP or hello was over.";
     FloodPublisher, "flood_publisher", "A publisher exceeds `PUBLISHER_PACKETS_PER_S`.";
     FloodControl, "flood_control", "A peer sent more control messages than allowed.";
+    // Who may do it.
+    NotGranted, "not_granted", "A client asked for what its token, if any, does not grant.";
+    TokenRefused, "token_refused", "A client's token was wrong or had expired.";
+    FloodToken, "flood_token", "Too many tokens at once, or wrong ones of one address.";
+    AddressFull, "address_full", "More clients of one address than `limits.clients_per_address`.";
     // Where it goes.
     UnknownStream, "unknown_stream", "The stream was never announced here, or has ended.";
     Duplicate, "duplicate", "The event came before, by another way or from a loop.";
@@ -96,6 +101,7 @@ reasons! {
     ControlUnexpected, "control_unexpected", "The control message makes no sense from this peer.";
     ControlStale, "control_stale", "Interest of an earlier life or version of a broker.";
     InterestFull, "interest_full", "The neighbours want more filters than the broker keeps.";
+    Forbidden, "forbidden", "A client asked for what is not its to do, such as a system topic.";
     StreamsFull, "streams_full", "The broker knows as many streams as it may.";
     FiltersFull, "filters_full", "A client or the broker holds as many filters as it may.";
 }

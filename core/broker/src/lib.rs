@@ -81,8 +81,8 @@ pub use feedback::{
 pub use filters::{FilterIndex, Insert};
 pub use links::{LinkId, LinkSet};
 pub use routing::{
-    Change, Description, EXPIRY, LinkRoute, ORIGINS_MAX, REFRESH, Refused, Routing, RoutingError,
-    RoutingInput, RoutingOutput, Standing, WIDE_FILTERS_MAX,
+    Change, Description, EXPIRY, Footprint, LinkRoute, ORIGINS_MAX, REFRESH, Refused, Routing,
+    RoutingError, RoutingInput, RoutingOutput, Standing, WIDE_FILTERS_MAX,
 };
 pub use shed::{Admit, Shedder};
 pub use snapshot::{Parent, Route, Snapshot, hops};

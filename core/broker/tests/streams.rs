@@ -43,6 +43,8 @@ fn broker() -> Broker {
     }
     broker.learns(UP, &state(10, 0, &[1, 12]));
     broker.learns(DOWN, &state(11, 0, &[1]));
+    // Ways follow the last record a little later.
+    broker.now += Duration::from_millis(20);
     broker.learns(OTHER, &state(12, 0, &[1, 10]));
     for origin in [US, BrokerId(10)] {
         broker.learns(DOWN, &join(origin, &["a/#"]));
@@ -252,6 +254,18 @@ fn a_second_neighbour_takes_over_when_the_first_retires_or_dies() {
     assert!(
         removed(&outputs) && outputs.contains(&sends(DOWN, Message::Retire { stream: REMOTE }))
     );
+}
+
+#[test]
+fn of_several_neighbours_the_one_on_the_shortest_way_is_the_parent() {
+    let mut broker = broker();
+    broker.hears(OTHER, &announce(REMOTE));
+    assert_eq!(broker.parent(), Parent::Link(OTHER));
+    // The former parent lost its own way and waits for us to send it the stream: it joined.
+    broker.learns(OTHER, &join(BrokerId(10), &["a/#"]));
+    let outputs = broker.hears(UP, &announce(REMOTE));
+    assert_eq!(broker.parent(), Parent::Link(UP));
+    assert!(outputs.contains(&sends(OTHER, announce(REMOTE))));
 }
 
 #[test]

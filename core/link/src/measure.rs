@@ -142,6 +142,11 @@ impl Meter {
         });
     }
 
+    /// Since when the oldest ping has been without an answer.
+    pub(crate) fn awaits_since(&self) -> Option<Time> {
+        self.awaited.front().map(|ping| ping.at)
+    }
+
     pub(crate) fn jitter(&self) -> Duration {
         Duration::from_micros(self.jitter_us as u64)
     }

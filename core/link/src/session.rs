@@ -252,6 +252,13 @@ impl Session {
             .map(|meter| (meter.sent, meter.received))
     }
 
+    /// Since when a ping has been without its answer, nor had a later one; if this endpoint
+    /// measures its link.
+    #[must_use]
+    pub fn awaits_since(&self) -> Option<Time> {
+        self.meter.as_ref()?.awaits_since()
+    }
+
     /// Whether the peer has not been heard for [`Timing::suspect_after`].
     #[must_use]
     pub fn is_suspect(&self) -> bool {

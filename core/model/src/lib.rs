@@ -2,6 +2,7 @@
 //!
 //! Pure and small on purpose: no clock, socket, file, thread or randomness, and no dependency.
 
+mod grants;
 pub mod hash;
 mod ids;
 pub mod limits;
@@ -12,6 +13,7 @@ mod time;
 mod topic;
 mod units;
 
+pub use grants::Grants;
 pub use ids::{BrokerId, Incarnation, StreamId};
 pub use measured::Measured;
 pub use media::{Class, MediaInfo, MediaInfoError};

@@ -22,6 +22,8 @@ pub const BURST_MAX: usize = 16;
 pub const FILTERS_PER_CLIENT: usize = 256;
 /// Streams one client may publish.
 pub const STREAMS_PER_CLIENT: usize = 64;
+/// Bytes of a client's token: with its request it fits one control message.
+pub const TOKEN_LEN_MAX: usize = 1_000;
 /// Streams one broker knows.
 pub const STREAMS_PER_BROKER: usize = 65_536;
 /// Different filters one broker asks its neighbours for.
@@ -30,6 +32,10 @@ pub const FILTERS_PER_BROKER: usize = 65_536;
 pub const LINKS_PER_BROKER: usize = 64;
 /// Native clients of one broker.
 pub const CLIENTS_PER_BROKER: usize = 262_144;
+/// Native clients from one IP address: a large office behind one translator.
+pub const CLIENTS_PER_ADDRESS: usize = 4_096;
+/// Tokens from one IP address that may be wrong each second before the next is not looked at.
+pub const WRONG_TOKENS_PER_ADDRESS: u32 = 10;
 /// Packets of one publisher each second before the rest is dropped as a flood.
 pub const PUBLISHER_PACKETS_PER_S: u32 = 20_000;
 /// Control messages a peer may leave unacknowledged before it is closed.

@@ -20,6 +20,9 @@ pub struct Topic(Arc<str>);
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Filter(Arc<str>);
 
+/// First level of the topics on which brokers speak about themselves.
+const SYSTEM: &str = "$sangam";
+
 /// Why a text is no topic or filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -57,6 +60,12 @@ impl Topic {
     /// The levels in order.
     pub fn levels(&self) -> impl Iterator<Item = &str> {
         self.0.split('/')
+    }
+
+    /// Whether it belongs to Sangam itself, which alone publishes there.
+    #[must_use]
+    pub fn is_system(&self) -> bool {
+        self.tenant() == SYSTEM
     }
 
     /// The first level.
@@ -108,6 +117,30 @@ impl Filter {
                 ("#", _) => return !system,
                 ("+", Some(_)) if !system => {}
                 (want, Some(level)) if want == level => {}
+                _ => return false,
+            }
+            first = false;
+        }
+        levels.next().is_none()
+    }
+
+    /// Whether it selects every topic that `other` selects. Exact but for the greatest length and
+    /// depth of topics, near which it may say no where yes were true.
+    #[must_use]
+    pub fn contains(&self, other: &Self) -> bool {
+        if other.as_str() == "#" {
+            // Every topic has a first level.
+            return matches!(self.as_str(), "#" | "+/#");
+        }
+        let mut levels = other.levels();
+        let mut first = true;
+        for own in self.levels() {
+            let level = levels.next();
+            let system = first && level.is_some_and(|l| l.starts_with('$'));
+            match (own, level) {
+                ("#", _) => return !system,
+                ("+", Some(level)) if level != "#" && !system => {}
+                (own, Some(level)) if own == level => {}
                 _ => return false,
             }
             first = false;
@@ -222,6 +255,13 @@ mod tests {
         assert!(!selects("#", "$sys/links"));
         assert!(!selects("+/links", "$sys/links"));
         assert!(selects("$sys/#", "$sys/links"));
+    }
+
+    #[test]
+    fn the_system_has_a_first_level_of_its_own() {
+        let system = |text: &str| Topic::new(text).unwrap().is_system();
+        assert!(system("$sangam") && system("$sangam/monitor/1f2e3d4c"));
+        assert!(!system("a/$sangam") && !system("$sangamx") && !system("$sys"));
     }
 
     #[test]

@@ -26,10 +26,12 @@ pub struct Graph {
     links: Vec<Vec<(u32, u32)>>,
 }
 
-/// What ways from one broker to all others cost.
-#[derive(Clone, Debug)]
+/// The shortest ways from one broker to all others: what they cost and where they begin.
+#[derive(Clone, Debug, Default)]
 pub struct Ways {
     costs: Vec<u32>,
+    /// The first broker of each way, by place; the lowest id where several are equally short.
+    first: Vec<u32>,
 }
 
 impl Graph {
@@ -63,36 +65,78 @@ impl Graph {
             .map(|(to, cost)| (self.ids[*to as usize], *cost))
     }
 
-    /// The costs of the shortest ways from `from`, none of which crosses `avoid`.
+    /// The shortest ways from `from`, none of which crosses `avoid`.
     #[must_use]
     pub fn ways(&self, from: BrokerId, avoid: Option<BrokerId>) -> Ways {
-        let mut costs = vec![UNREACHABLE; self.ids.len()];
         let closed = avoid.and_then(|id| self.place(id));
+        let start = self.place(from).filter(|at| Some(*at) != closed);
+        self.search(start, |_, to| Some(to) != closed)
+    }
+
+    /// The shortest ways from `from`, none of which crosses its link to `to`.
+    #[must_use]
+    pub fn ways_without(&self, from: BrokerId, to: BrokerId) -> Ways {
+        let (start, end) = (self.place(from), self.place(to));
+        self.search(start, |at, to| (Some(at), Some(to)) != (start, end))
+    }
+
+    fn search(&self, start: Option<usize>, open: impl Fn(usize, usize) -> bool) -> Ways {
+        let mut ways = Ways {
+            costs: vec![UNREACHABLE; self.ids.len()],
+            first: vec![u32::MAX; self.ids.len()],
+        };
         let mut heap = BinaryHeap::new();
-        if let Some(start) = self.place(from).filter(|at| Some(*at) != closed) {
-            costs[start] = 0;
+        if let Some(start) = start {
+            ways.costs[start] = 0;
+            ways.first[start] = start as u32;
             heap.push(Reverse((0, start as u32)));
         }
         while let Some(Reverse((cost, at))) = heap.pop() {
-            if cost > costs[at as usize] {
+            let at = at as usize;
+            if cost > ways.costs[at] {
                 continue;
             }
-            for (to, weight) in &self.links[at as usize] {
+            for (to, weight) in &self.links[at] {
+                let place = *to as usize;
+                if !open(at, place) {
+                    continue;
+                }
+                let first = if Some(at) == start {
+                    *to
+                } else {
+                    ways.first[at]
+                };
                 // Weights have 16 bits and ways fewer than 2^16 links.
                 let sum = cost + weight;
-                if sum < costs[*to as usize] && Some(*to as usize) != closed {
-                    costs[*to as usize] = sum;
+                if sum < ways.costs[place] {
+                    (ways.costs[place], ways.first[place]) = (sum, first);
                     heap.push(Reverse((sum, *to)));
+                } else if sum == ways.costs[place] {
+                    // Weights are not zero, so the beginnings of shorter ways are final by now.
+                    ways.first[place] = ways.first[place].min(first);
                 }
             }
         }
-        Ways { costs }
+        ways
     }
 
     /// What a way costs; [`UNREACHABLE`] if there is none.
     #[must_use]
     pub fn cost(&self, ways: &Ways, to: BrokerId) -> u32 {
         self.place(to).map_or(UNREACHABLE, |at| ways.costs[at])
+    }
+
+    /// The first broker of a way: a neighbour, or the broker itself if it is there already.
+    #[must_use]
+    pub fn first(&self, ways: &Ways, to: BrokerId) -> Option<BrokerId> {
+        let first = *ways.first.get(self.place(to)?)?;
+        self.ids.get(first as usize).copied()
+    }
+
+    /// All brokers that can be reached, by rising id, and the first broker of the way to each.
+    pub fn firsts<'a>(&'a self, ways: &'a Ways) -> impl Iterator<Item = (BrokerId, BrokerId)> + 'a {
+        let pairs = self.ids.iter().zip(&ways.first);
+        pairs.filter_map(|(to, first)| Some((*to, *self.ids.get(*first as usize)?)))
     }
 
     fn place(&self, id: BrokerId) -> Option<usize> {
@@ -126,6 +170,36 @@ mod tests {
         assert_eq!(cost(&graph, 1, 3, Some(2)), 25);
         assert_eq!(cost(&graph, 1, 2, Some(2)), UNREACHABLE);
         assert_eq!(cost(&graph, 1, 9, None), UNREACHABLE);
+    }
+
+    #[test]
+    fn of_equally_short_ways_the_one_by_the_lowest_neighbour_begins() {
+        // From 9 to 5: by 3 and 1, or by 2 and 8, all links alike; and a longer one by 1.
+        let graph = graph(&[
+            (9, 3, 7),
+            (3, 1, 7),
+            (1, 5, 7),
+            (9, 2, 7),
+            (2, 8, 7),
+            (8, 5, 7),
+        ]);
+        let first = |ways: &Ways, to| graph.first(ways, BrokerId(to));
+        let ways = graph.ways(BrokerId(9), None);
+        assert_eq!(first(&ways, 5), Some(BrokerId(2)));
+        assert_eq!(first(&ways, 3), Some(BrokerId(3)));
+        assert_eq!(first(&ways, 9), Some(BrokerId(9)));
+        let around = graph.ways(BrokerId(9), Some(BrokerId(8)));
+        assert_eq!(first(&around, 5), Some(BrokerId(3)));
+        assert_eq!(first(&around, 8), None);
+        assert_eq!(graph.firsts(&ways).count(), 6);
+    }
+
+    #[test]
+    fn a_way_without_a_link_goes_around() {
+        let graph = graph(&[(1, 2, 3), (2, 3, 3), (1, 3, 3)]);
+        let ways = graph.ways_without(BrokerId(1), BrokerId(3));
+        assert_eq!(graph.cost(&ways, BrokerId(3)), 6);
+        assert_eq!(graph.first(&ways, BrokerId(3)), Some(BrokerId(2)));
     }
 
     #[test]

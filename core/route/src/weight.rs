@@ -69,15 +69,18 @@ impl Weigher {
         }
         let target = weight_of(measured);
         let gap = target.abs_diff(self.weight);
+        if self.changed.is_none() {
+            // Until now it was a guess.
+            (self.weight, self.changed) = (target, Some(now));
+            return gap != 0;
+        }
         if gap <= STEP_UNITS || gap <= self.weight / 4 {
             self.differs = None;
             return false;
         }
         let since = *self.differs.get_or_insert(now);
-        let settled = match self.changed {
-            None => true,
-            Some(changed) => now - since >= PATIENCE && now - changed >= REST,
-        };
+        let rested = self.changed.is_none_or(|changed| now - changed >= REST);
+        let settled = rested && now - since >= PATIENCE;
         if settled {
             self.weight = target;
             self.differs = None;
@@ -136,6 +139,14 @@ mod tests {
         assert!(!weigher.measure(second(34), &rtt(20)));
         assert!(!weigher.measure(second(38), &rtt(20)));
         assert!(weigher.measure(second(43), &rtt(20)));
+    }
+
+    #[test]
+    fn a_first_measurement_near_the_guess_counts_too() {
+        let mut weigher = Weigher::new(None);
+        assert!(weigher.measure(Time::ZERO, &rtt(1)));
+        assert_eq!(weigher.weight(), 8);
+        assert!(!Weigher::new(None).measure(Time::ZERO, &rtt(0)));
     }
 
     #[test]

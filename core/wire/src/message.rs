@@ -81,6 +81,14 @@ pub enum Message {
         /// The stream.
         stream: StreamId,
     },
+    /// Client to broker: this is what I may do. Answered by `Accepted` or `Refused`; refused once
+    /// more, under the same number, when the token's time is over.
+    Authenticate {
+        /// Chosen by the client, echoed in the answers.
+        request: u32,
+        /// Printable ASCII without spaces, 1 to `limits::TOKEN_LEN_MAX` bytes.
+        token: String,
+    },
     /// Between brokers, flooded: what a broker says of itself and its links.
     LinkState(LinkState),
     /// Between brokers: what the sender's map holds, so that each side sends what the other lacks.
@@ -143,6 +151,10 @@ pub enum Refusal {
     Leaving = 9,
     /// Two brokers with one identity.
     Identity = 10,
+    /// The token is not one this broker believes.
+    Unauthenticated = 11,
+    /// The token's time is over.
+    Expired = 12,
 }
 
 impl Refusal {
@@ -161,6 +173,8 @@ impl Refusal {
             8 => Self::Overflow,
             9 => Self::Leaving,
             10 => Self::Identity,
+            11 => Self::Unauthenticated,
+            12 => Self::Expired,
             _ => return None,
         })
     }
@@ -175,11 +189,18 @@ impl fmt::Display for Refusal {
             Self::Full => "the broker is full; try another one",
             Self::Limit => "a limit of this client is reached; see `limits` in the configuration",
             Self::Invalid => "the request makes no sense to the broker",
-            Self::Forbidden => "not allowed; list this neighbour in the broker's configuration",
+            Self::Forbidden => {
+                "not allowed: a client needs a token that grants it, a neighbour a place in \
+                 links.accept"
+            }
             Self::Silent => "nothing was heard for too long",
             Self::Overflow => "the peer did not take what was sent to it",
             Self::Leaving => "the broker is leaving; try another one",
             Self::Identity => "two brokers have the same identity; give each its own key file",
+            Self::Unauthenticated => {
+                "the token is wrong: see `sangam token show` and the broker's auth.keys"
+            }
+            Self::Expired => "the token has expired; get a newer one",
         })
     }
 }

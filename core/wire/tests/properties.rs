@@ -171,6 +171,9 @@ fn message() -> impl Strategy<Value = Message> {
             .prop_map(|(last, entries)| Message::Digest { last, entries }),
         join(),
         routed(),
+        // Also some that may not be sent.
+        (request(), "[!-~ ü]{0,9}|[!-~]{990,1002}")
+            .prop_map(|(request, token)| Message::Authenticate { request, token }),
     ]
 }
 

@@ -4,13 +4,13 @@ use core::fmt;
 use core::time::Duration;
 use std::sync::Arc;
 
-use quinn_proto::congestion::{BbrConfig, ControllerFactory};
 use quinn_proto::crypto::rustls::{QuicClientConfig, QuicServerConfig};
 use quinn_proto::{
     ClientConfig, EndpointConfig, IdleTimeout, MtuDiscoveryConfig, ServerConfig, TransportConfig,
     VarInt,
 };
 
+use super::congestion::Factory;
 use crate::tls::ALPN_UNITS;
 
 /// RFC 9000 section 14: every path carries it, and connections start with it.
@@ -131,13 +131,7 @@ impl Config {
             .max_idle_timeout(Some(idle))
             .initial_rtt(RTT_GUESS)
             .mtu_discovery_config(Some(discovery))
-            .congestion_controller_factory(congestion());
+            .congestion_controller_factory(Arc::new(Factory));
         Ok(Arc::new(config))
     }
-}
-
-/// The one place that chooses how fast a connection may send. CUBIC, the usual choice, falls to
-/// 1.5 Mb/s at 1 % loss and 100 ms; BBR does not take a loss for congestion.
-fn congestion() -> Arc<dyn ControllerFactory + Send + Sync> {
-    Arc::new(BbrConfig::default())
 }

@@ -185,10 +185,10 @@ impl Connection {
         if self.protocol.datagrams().max_size().is_none() {
             return self.fail(now, "the peer takes no datagrams (RFC 9221)", events);
         }
-        if self.protocol.side().is_client() {
-            if let Some(id) = self.protocol.streams().open(Dir::Bi) {
-                self.opened(id);
-            }
+        if self.protocol.side().is_client()
+            && let Some(id) = self.protocol.streams().open(Dir::Bi)
+        {
+            self.opened(id);
         }
         self.tell(Event::Connected, events);
     }
@@ -314,7 +314,7 @@ impl Connection {
 /// Whether one side did not like the other's certificate. RFC 9001 section 4.8: TLS alerts are
 /// error codes from 0x100 on; RFC 8446 section 6.2 numbers them.
 fn is_certificate(error: &ConnectionError) -> bool {
-    const ALERTS: [u64; 7] = [42, 43, 44, 45, 46, 48, 116];
+    const ALERTS: [u64; 8] = [42, 43, 44, 45, 46, 48, 51, 116];
     let code = match error {
         ConnectionError::TransportError(error) => u64::from(error.code),
         ConnectionError::ConnectionClosed(close) => u64::from(close.error_code),

@@ -18,6 +18,7 @@
 
 mod accept;
 mod config;
+mod congestion;
 mod connection;
 mod endpoint;
 mod identity;

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use rustls::client::WebPkiServerVerifier;
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use rustls::server::WebPkiClientVerifier;
 use rustls::version::TLS13;
@@ -40,7 +41,13 @@ pub fn server(
     alpn: &[&[u8]],
 ) -> Result<Arc<ServerConfig>, TlsError> {
     let builder = tls13(ServerConfig::builder_with_provider(provider()))?;
-    let verifier = |roots: Roots| WebPkiClientVerifier::builder_with_provider(roots.0, provider());
+    // An authority without a list has revoked nothing, and says nothing of those above it.
+    let verifier = |roots: Roots| {
+        WebPkiClientVerifier::builder_with_provider(roots.store, provider())
+            .with_crls(roots.revoked)
+            .only_check_end_entity_revocation()
+            .allow_unknown_revocation_status()
+    };
     let builder = match clients {
         Clients::Anonymous => builder.with_no_client_auth(),
         Clients::Optional(roots) => {
@@ -70,7 +77,14 @@ pub fn client(
 ) -> Result<Arc<ClientConfig>, TlsError> {
     let builder = tls13(ClientConfig::builder_with_provider(provider()))?;
     let builder = match trust {
-        Trust::Roots(roots) => builder.with_root_certificates(roots.0),
+        Trust::Roots(roots) => {
+            // As for clients.
+            let verifier = WebPkiServerVerifier::builder_with_provider(roots.store, provider())
+                .with_crls(roots.revoked)
+                .only_check_end_entity_revocation()
+                .allow_unknown_revocation_status();
+            builder.with_webpki_verifier(verifier.build().map_err(unfit)?)
+        }
         Trust::Anybody => builder
             .dangerous()
             .with_custom_certificate_verifier(Arc::new(AnyServer::new(provider()))),

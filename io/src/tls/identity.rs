@@ -8,7 +8,7 @@ use core::time::Duration;
 use rustls::client::verify_server_cert_signed_by_trust_anchor;
 use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::pem::{self, PemObject};
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
+use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKeyDer, UnixTime};
 use rustls::server::ParsedCertificate;
 use rustls::{CertificateError, RootCertStore};
 
@@ -32,7 +32,11 @@ pub struct Identity {
 
 /// Certificate authorities that are trusted.
 #[derive(Clone, Debug)]
-pub struct Roots(pub(super) Arc<RootCertStore>);
+pub struct Roots {
+    pub(super) store: Arc<RootCertStore>,
+    /// What these authorities have revoked.
+    pub(super) revoked: Vec<CertificateRevocationListDer<'static>>,
+}
 
 impl Identity {
     /// Reads a chain and a key; they may lie in one file.
@@ -119,12 +123,12 @@ impl Identity {
 }
 
 impl Roots {
-    /// Reads the authorities of a file.
+    /// Reads the authorities of a file, and the lists of what they have revoked if there are any.
     ///
     /// # Errors
     /// With the name of the file in the message.
     pub fn load(path: &Path) -> Result<Self, TlsError> {
-        Self::collect(&certificates(&read(path)?, &name(path))?, &name(path))
+        Self::collect(&read(path)?, &name(path))
     }
 
     /// The same from a text in memory.
@@ -132,7 +136,7 @@ impl Roots {
     /// # Errors
     /// As [`Roots::load`].
     pub fn from_pem(pem: &[u8]) -> Result<Self, TlsError> {
-        Self::collect(&certificates(pem, &memory())?, &memory())
+        Self::collect(pem, &memory())
     }
 
     /// What this machine trusts: the system's list, or the one that `SSL_CERT_FILE` names.
@@ -145,7 +149,10 @@ impl Roots {
         // Some of a system's many may be of kinds that nobody needs.
         let (added, _) = store.add_parsable_certificates(found.certs);
         if added > 0 {
-            return Ok(Self(Arc::new(store)));
+            return Ok(Self {
+                store: Arc::new(store),
+                revoked: Vec::new(),
+            });
         }
         let why = found.errors.first().map(ToString::to_string);
         Err(TlsError::NoSystemRoots(
@@ -153,17 +160,24 @@ impl Roots {
         ))
     }
 
-    fn collect(found: &[CertificateDer<'static>], source: &str) -> Result<Self, TlsError> {
+    fn collect(pem: &[u8], source: &str) -> Result<Self, TlsError> {
         let mut store = RootCertStore::empty();
-        for certificate in found {
-            store
-                .add(certificate.clone())
-                .map_err(|error| TlsError::Root {
-                    source: source.to_owned(),
-                    error,
-                })?;
+        for certificate in certificates(pem, source)? {
+            store.add(certificate).map_err(|error| TlsError::Root {
+                source: source.to_owned(),
+                error,
+            })?;
         }
-        Ok(Self(Arc::new(store)))
+        let revoked: Result<_, _> = CertificateRevocationListDer::pem_slice_iter(pem)
+            .take(CERTIFICATES_MAX)
+            .collect();
+        Ok(Self {
+            store: Arc::new(store),
+            revoked: revoked.map_err(|error| TlsError::Pem {
+                source: source.to_owned(),
+                error,
+            })?,
+        })
     }
 }
 

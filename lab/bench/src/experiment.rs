@@ -135,7 +135,7 @@ pub(crate) const ALL: &[Experiment] = &[
     },
     Experiment {
         name: "failover",
-        about: "links cut and silent, brokers killed and frozen: how long media stops",
+        about: "links cut and silent, brokers killed and frozen: how long media stops, for whom",
         run: failover::run,
     },
     Experiment {

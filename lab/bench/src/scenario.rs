@@ -25,7 +25,7 @@ use traffic::Snapshot;
 pub(crate) use joining::wait;
 pub(crate) use outcome::{Outcome, Seen, Usage};
 pub(crate) use plan::{Meeting, Place, Plan, Probe};
-pub(crate) use world::{Stand, Station, World};
+pub(crate) use world::{Stand, Venue, World};
 
 /// Time from the first packets to the window: caches, routes and queues settle.
 const SETTLE: Duration = Duration::from_secs(1);

@@ -10,7 +10,7 @@ use crate::packet::{self, Refusal};
 use crate::path::{Cause, Fate, Path};
 use crate::quality::Quality;
 
-/// Packets on their way at a time, of all paths: 10 s of 100,000 packets/s, or 4 GiB at worst.
+/// Packets on their way at a time, of all paths: 10 s of 100,000 packets/s, 1.5 GB at worst.
 pub const IN_FLIGHT_MAX: usize = 1_000_000;
 
 /// A full mesh of paths between sites.
@@ -130,6 +130,7 @@ impl Fabric {
         known.then_some(from * self.sites + to)
     }
 
+    /// Answers at once: the router that refuses stands beside the sender.
     fn refuse(&mut self, now: Time, (from, packet): (usize, &[u8]), refusal: Refusal) {
         if let Some(answer) = packet::refuse(packet, refusal) {
             self.accept(now, (from, None), &answer);

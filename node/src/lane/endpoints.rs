@@ -9,12 +9,12 @@ use sangam_broker::LinkId;
 use sangam_io::poll::{Interest, Poller};
 use sangam_io::quic::{Config, Endpoint, Key, broker_of};
 use sangam_io::tls::{self, ALPN_UNITS, Clients, Trust};
-use sangam_io::udp::{UdpOptions, UdpSocket};
 use sangam_model::limits::LINKS_PER_BROKER;
 use sangam_model::{BrokerId, Time};
 
 use crate::broker::StartError;
 use crate::config::BrokerConfig;
+use crate::sockets;
 
 /// A neighbour that does not finish a handshake in time; sessions notice silence much earlier.
 const IDLE: Duration = Duration::from_secs(5);
@@ -46,7 +46,7 @@ impl QuicEnds {
         if addresses.is_empty() {
             return Ok(Self::default());
         }
-        let (Some(own), Some(roots)) = (&config.identity, &config.quic_links.authority) else {
+        let (Some(own), Some(roots)) = (&config.identity, &config.authorities) else {
             let rule = "links by QUIC need a certificate and the authority of the neighbours'";
             return Err(StartError::Config(rule));
         };
@@ -55,19 +55,7 @@ impl QuicEnds {
         let client = tls::client(Trust::Roots(roots.clone()), Some(own), &[ALPN_UNITS]);
         let client = client.map_err(StartError::Tls)?;
         for address in addresses {
-            let options = UdpOptions {
-                recv_buffer: config.socket_buffer,
-                send_buffer: config.socket_buffer,
-                gro: true,
-                path_mtu_discovery: true,
-                ..UdpOptions::default()
-            };
-            let socket = UdpSocket::bind(address, &options);
-            let socket = socket.map_err(|source| StartError::Bind {
-                transport: "quic",
-                address,
-                source,
-            })?;
+            let socket = sockets::bind("quic", address, &sockets::options(config))?;
             let settings = Config {
                 server: Some(server.clone()),
                 client: Some(client.clone()),

@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use sangam_broker::{Admit, DropReason, LinkId, Parent, Route, Shedder, Verdict};
 use sangam_io::pool::{Packet, PacketMut};
-use sangam_model::{Class, StreamId, Time};
+use sangam_model::{Class, StreamId};
 use sangam_wire::{Event, Flags, Header, WireError, is_event};
 
 use super::Lane;
+use crate::bucket::Bucket;
 use crate::shard::is_kept;
 
 /// Events of neighbours that may wait for the announcement of their stream, and how long: it
@@ -38,24 +39,6 @@ pub(super) struct StreamState {
     /// A full ring cut a frame, and this waits for the next that decodes by itself.
     cut: Option<Shedder>,
     bucket: Bucket,
-}
-
-/// Bounds how often something happens each second.
-#[derive(Debug, Default)]
-pub(super) struct Bucket {
-    used: u32,
-    second: u64,
-}
-
-impl Bucket {
-    pub(super) fn admits(&mut self, now: Time, per_second: u32) -> bool {
-        let second = now.as_micros() / 1_000_000;
-        if second != self.second {
-            *self = Self { used: 0, second };
-        }
-        self.used = self.used.saturating_add(1);
-        self.used <= per_second
-    }
 }
 
 impl Lane {

@@ -11,11 +11,12 @@ use sangam_link::{
     Backoff, Dialer, DialerConfig, Input, Reassembler, Session, SessionConfig, Timing,
 };
 use sangam_model::limits::LINKS_PER_BROKER;
-use sangam_model::{BrokerId, Incarnation, Measured, Time};
+use sangam_model::{Bitrate, BrokerId, Incarnation, Measured, Time};
 use sangam_wire::{Capabilities, Hello, Role};
 
+use super::outbox::Outboxes;
 use super::quic::Way;
-use crate::broker::LinkInfo;
+use crate::broker::{LinkInfo, Queue};
 use crate::config::QuicNeighbour;
 use crate::welcome::Greeting;
 
@@ -65,7 +66,7 @@ impl Link {
         }
     }
 
-    fn session(&self) -> Option<&Session> {
+    pub(super) fn session(&self) -> Option<&Session> {
         match &self.end {
             End::Dialing(dialer) => dialer.session(),
             End::Accepted { session, .. } => Some(session),
@@ -85,7 +86,7 @@ impl Link {
         Some(measured)
     }
 
-    fn info(&self) -> LinkInfo {
+    fn info(&self, (queue, rate): (Queue, Option<Bitrate>)) -> LinkInfo {
         let session = self.session();
         let (sent, received) = session.and_then(Session::traffic).unwrap_or_default();
         LinkInfo {
@@ -98,6 +99,8 @@ impl Link {
             measured: session.and_then(Session::measured),
             sent,
             received,
+            queue,
+            rate,
         }
     }
 }
@@ -379,14 +382,17 @@ impl LinkTable {
     }
 
     /// Shows the state of the links, at most once a second unless something `changed`.
-    pub(super) fn show(&mut self, now: Time, changed: bool) {
+    pub(super) fn show(&mut self, now: Time, changed: bool, outboxes: &Outboxes) {
         if !changed && now < self.show_at {
             return;
         }
         self.show_at = now + SHOW_EVERY;
         if let Ok(mut shown) = self.shown.lock() {
             shown.clear();
-            shown.extend(self.links.iter().flatten().map(Link::info));
+            let links = (0..).map(LinkId).zip(&self.links);
+            let info =
+                |(id, link): (LinkId, &Option<Link>)| Some(link.as_ref()?.info(outboxes.state(id)));
+            shown.extend(links.filter_map(info));
         }
     }
 }

@@ -28,13 +28,14 @@ use sangam_io::wake::{Sleeper, Waker};
 use sangam_link::{Acceptor, Reassembler};
 use sangam_model::{BrokerId, Class, Time};
 
+use crate::bucket::Bucket;
 use crate::command::{ControlEvent, Entry, LaneCommand, Outlet};
 use crate::config::Network;
 use crate::counters::Counters;
 use crate::port::native::Admission;
 use crate::shard::{Inlets, Shard};
 pub(crate) use endpoints::QuicEnds;
-use ingest::{Bucket, EARLY_FOR, StreamState};
+use ingest::{EARLY_FOR, StreamState};
 pub(crate) use links::LinkTable;
 use outbox::Outboxes;
 

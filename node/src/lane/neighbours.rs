@@ -5,13 +5,16 @@ use std::net::SocketAddr;
 use sangam_broker::{DropReason, LinkId};
 use sangam_io::pool::Packet;
 use sangam_io::udp::{Address, SendReport, UdpSocket};
-use sangam_link::{DialInput, DialOutput, Input, Output, ReassemblyCounters, Sample, fragment};
+use sangam_link::{
+    DialInput, DialOutput, Input, Output, ReassemblyCounters, Sample, Session, fragment,
+};
 use sangam_model::{BrokerId, Incarnation};
 use sangam_wire::{Frame, Header, Hello, Refusal, Refuse, Welcome};
 
 use super::Lane;
 use super::ingest::{Source, may_send};
-use super::links::End;
+use super::links::{End, Link};
+use super::outbox::Pace;
 use crate::command::ControlEvent;
 
 /// What a link asked for, whichever end it is.
@@ -39,7 +42,7 @@ impl Lane {
                 self.redial(id);
             }
         }
-        self.links.show(self.now, true);
+        self.links.show(self.now, true, &self.outboxes);
     }
 
     pub(super) fn close_links(&mut self) {
@@ -63,11 +66,15 @@ impl Lane {
         for id in self.links.ids() {
             let due = self.links.get(id).and_then(|link| link.deadline());
             if due.is_some_and(|at| at <= self.now) {
+                let session = self.links.get(id).and_then(Link::session);
+                if let Some(since) = session.and_then(Session::awaits_since) {
+                    self.outboxes.overdue(id, self.now, self.now - since);
+                }
                 self.drain_link(id);
             }
         }
         self.run_quic();
-        self.links.show(self.now, false);
+        self.links.show(self.now, false, &self.outboxes);
     }
 
     /// Takes a link frame from the public port.
@@ -200,17 +207,17 @@ impl Lane {
                     let address = self.links.get(id).map(|link| link.address);
                     tracing::debug!(?address, "a neighbour has fallen silent");
                     self.control.send(ControlEvent::LinkSuspect(id));
-                    self.links.show(self.now, true);
+                    self.links.show(self.now, true, &self.outboxes);
                 }
                 Wish::Recovered => {
                     self.control.send(ControlEvent::LinkRecovered(id));
-                    self.links.show(self.now, true);
+                    self.links.show(self.now, true, &self.outboxes);
                 }
                 Wish::Sample(sample) => self.sampled(id, sample),
                 Wish::Up(welcome) => {
                     let peer = (welcome.broker, welcome.incarnation);
                     if !self.is_proved(id, peer.0) {
-                        tracing::warn!(broker = %peer.0, "a neighbour's certificate is not its own");
+                        tracing::warn!(broker = %peer.0, "a neighbour's certificate is another's");
                         self.drop_link(id, Refusal::Identity);
                         return;
                     }
@@ -274,8 +281,9 @@ impl Lane {
     }
 
     /// Takes what an answered ping measured, and tells control of it.
-    fn sampled(&mut self, id: LinkId, _sample: Sample) {
+    fn sampled(&mut self, id: LinkId, sample: Sample) {
         let now = self.now;
+        self.outboxes.sampled(id, now, sample);
         let Some(link) = self.links.get_mut(id) else {
             return;
         };
@@ -291,6 +299,14 @@ impl Lane {
         };
         link.up = true;
         link.told = None;
+        // A QUIC connection has a window and a queue of its own. Within a machine there is no
+        // path to spare, and delay tells of its processors alone.
+        let pace = if link.quic.is_some() || link.address.ip().is_loopback() {
+            Pace::Free
+        } else {
+            Pace::Begins(link.session().and_then(Session::rtt))
+        };
+        self.outboxes.open(id, pace);
         link.peer = Some(peer);
         link.datagram_max = datagram_max.into();
         let link_address = link.address;
@@ -300,7 +316,7 @@ impl Lane {
             peer: peer.0,
             address: link_address,
         });
-        self.links.show(self.now, true);
+        self.links.show(self.now, true, &self.outboxes);
     }
 
     pub(super) fn link_down(&mut self, id: LinkId, reason: Refusal) {
@@ -314,7 +330,7 @@ impl Lane {
         link.down_since = self.now;
         tracing::warn!(address = %link.address, %reason, "link down");
         self.control.send(ControlEvent::LinkDown(id));
-        self.links.show(self.now, true);
+        self.links.show(self.now, true, &self.outboxes);
     }
 
     /// An accepted session is over: forget the link, or dial it if it is ours to dial. Whether

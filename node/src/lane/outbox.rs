@@ -1,20 +1,36 @@
-//! What waits for the neighbours: a short, bounded queue for each link, audio before the rest.
+//! What waits for the neighbours: a bounded queue for each link, audio before data before video,
+//! drained at the rate that the path bears.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
 use sangam_broker::{Admit, DropReason, LinkId, Shedder};
 use sangam_io::pool::Packet;
 use sangam_io::udp::{Address, SendReport};
-use sangam_model::{Class, StreamId};
+use sangam_link::{Pacer, RateController, Sample};
+use sangam_model::limits::{AUDIO_AGE_MAX, VIDEO_AGE_MAX};
+use sangam_model::{Bitrate, Class, StreamId, Time};
 use sangam_wire::Header;
 
 use super::Lane;
+use crate::broker::Queue;
 
-/// Packets that may wait for a link when the kernel takes no more.
+/// Packets of a kind that may wait for a link.
 const OUTBOX: usize = 2_048;
+/// Video that would wait longer, as the path has become slower since it was queued, goes.
+const STALE: Duration = VIDEO_AGE_MAX.saturating_mul(2);
 
-/// Two queues for each link.
+/// What leaves first.
+#[derive(Clone, Copy)]
+enum Kind {
+    Urgent,
+    Data,
+    Video,
+}
+
+const KINDS: [Kind; 3] = [Kind::Urgent, Kind::Data, Kind::Video];
+
+/// One outbox for each link.
 #[derive(Debug, Default)]
 pub(super) struct Outboxes {
     links: Vec<Outbox>,
@@ -23,11 +39,30 @@ pub(super) struct Outboxes {
 
 #[derive(Debug, Default)]
 struct Outbox {
-    urgent: Vec<Packet>,
-    bulk: Vec<Packet>,
-    /// Streams that lost part of a frame here, and lose the rest until the next key frame.
-    cut: HashMap<StreamId, Shedder>,
+    /// By [`Kind`]. `habits` go with video, to cut it where it hurts least.
+    queues: [VecDeque<(Packet, Shedder)>; 3],
+    /// Bytes in each.
+    bytes: [u64; 3],
+    /// Streams (and layers) that lost part of a frame here, and lose the rest until the next key
+    /// frame.
+    cut: HashMap<(StreamId, u8), Shedder>,
     refused: Vec<DropReason>,
+    dropped: u64,
+    pacer: Pacer,
+    pace: Pace,
+}
+
+/// How the rate of a link is found.
+#[derive(Debug, Default)]
+pub(super) enum Pace {
+    /// Not at all: the transport has a window of its own, the link stays within the machine, or
+    /// it is down.
+    #[default]
+    Free,
+    /// From the first measurement on; before it hardly anything flows. With the round trip, if
+    /// it is known.
+    Begins(Option<Duration>),
+    Controlled(Box<RateController>),
 }
 
 impl Outboxes {
@@ -35,73 +70,208 @@ impl Outboxes {
         self.waiting == 0
     }
 
-    /// Queues a packet. Beyond the bound it is counted and dropped: video by whole frames, and
-    /// before audio, as that has a queue of its own.
+    /// The link is up.
+    pub(super) fn open(&mut self, link: LinkId, pace: Pace) {
+        let outbox = self.outbox(link);
+        outbox.pace = pace;
+        outbox.pacer = Pacer::default();
+        outbox.cut.clear();
+        outbox.dropped = 0;
+    }
+
+    /// Takes what was measured of a link.
+    pub(super) fn sampled(&mut self, link: LinkId, now: Time, sample: Sample) {
+        let outbox = self.outbox(link);
+        if let Pace::Begins(rtt) = outbox.pace {
+            let control = RateController::new(now, rtt.unwrap_or(sample.rtt));
+            outbox.pace = Pace::Controlled(Box::new(control));
+        }
+        let Pace::Controlled(control) = &mut outbox.pace else {
+            return;
+        };
+        control.handle(now, sample);
+        let rate = control.rate();
+        self.set_rate(link, now, rate);
+    }
+
+    /// A ping of a link has been without its answer for `age`.
+    pub(super) fn overdue(&mut self, link: LinkId, now: Time, age: Duration) {
+        let outbox = self.outbox(link);
+        if let Pace::Controlled(control) = &mut outbox.pace {
+            control.overdue(now, age);
+            let rate = control.rate();
+            self.set_rate(link, now, rate);
+        }
+    }
+
+    /// From now on at this rate: video for which that is too slow goes.
+    fn set_rate(&mut self, link: LinkId, now: Time, rate: Bitrate) {
+        let outbox = self.outbox(link);
+        outbox.pacer.set_rate(now, rate);
+        if outbox.wait(Kind::Video) > STALE {
+            let purged = outbox.purge();
+            self.waiting -= purged;
+        }
+    }
+
+    /// Queues a packet. Beyond the bounds it is counted and dropped: video by whole frames and
+    /// higher layers first, and long before audio, which does not wait for it.
     ///
     /// `habits` has watched the stream, so it knows whether frames and key frames are marked.
     pub(super) fn push(&mut self, link: LinkId, packet: Packet, habits: Shedder) {
         let Ok(header) = packet.header() else { return };
+        let outbox = self.outbox(link);
+        let kind = Kind::of(header.class);
+        if let Admit::Drop(reason) = outbox.admit(&header, kind, habits) {
+            return outbox.refused.push(reason);
+        }
+        outbox.bytes[kind as usize] += packet.len() as u64;
+        outbox.queues[kind as usize].push_back((packet, habits));
+        self.waiting += 1;
+    }
+
+    /// What waits for a link, its rate, and what it cost.
+    pub(super) fn state(&self, link: LinkId) -> (Queue, Option<Bitrate>) {
+        let Some(outbox) = self.links.get(usize::from(link.0)) else {
+            return (Queue::default(), None);
+        };
+        let queue = Queue {
+            packets: outbox.len() as u64,
+            bytes: outbox.bytes.iter().sum(),
+            time: outbox.wait(Kind::Video),
+            dropped: outbox.dropped,
+        };
+        let rate = match &outbox.pace {
+            Pace::Controlled(control) => Some(control.rate()),
+            Pace::Free | Pace::Begins(_) => None,
+        };
+        (queue, rate)
+    }
+
+    fn outbox(&mut self, link: LinkId) -> &mut Outbox {
         let index = usize::from(link.0);
         if index >= self.links.len() {
             self.links.resize_with(index + 1, Outbox::default);
         }
-        let outbox = &mut self.links[index];
-        if let Admit::Drop(reason) = outbox.admit(&header, habits) {
-            outbox.refused.push(reason);
-            return;
+        &mut self.links[index]
+    }
+}
+
+impl Kind {
+    fn of(class: Class) -> Self {
+        match class {
+            Class::Audio | Class::Rtcp | Class::Feedback => Self::Urgent,
+            Class::Data => Self::Data,
+            Class::Video => Self::Video,
         }
-        match header.class {
-            Class::Audio | Class::Rtcp | Class::Feedback => outbox.urgent.push(packet),
-            Class::Video | Class::Data => outbox.bulk.push(packet),
-        }
-        self.waiting += 1;
     }
 }
 
 impl Outbox {
-    fn admit(&mut self, header: &Header, habits: Shedder) -> Admit {
-        let full = match header.class {
-            Class::Audio | Class::Rtcp | Class::Feedback => self.urgent.len() >= OUTBOX,
-            Class::Video | Class::Data => self.bulk.len() >= OUTBOX,
-        };
-        if header.class != Class::Video {
-            return if full {
-                Admit::Drop(DropReason::SendBufferFull)
-            } else {
-                Admit::Deliver
-            };
+    fn len(&self) -> usize {
+        self.queues.iter().map(VecDeque::len).sum()
+    }
+
+    /// How long a packet of this kind will wait, at the rate of now.
+    fn wait(&self, kind: Kind) -> Duration {
+        let before = &self.bytes[..=kind as usize];
+        self.pacer.time_for(before.iter().sum())
+    }
+
+    fn admit(&mut self, header: &Header, kind: Kind, habits: Shedder) -> Admit {
+        let full = self.queues[kind as usize].len() >= OUTBOX;
+        let wait = self.wait(kind);
+        match kind {
+            Kind::Urgent if wait > AUDIO_AGE_MAX => return Admit::Drop(DropReason::AudioLate),
+            Kind::Urgent | Kind::Data if full => return Admit::Drop(DropReason::SendBufferFull),
+            Kind::Urgent | Kind::Data => return Admit::Deliver,
+            Kind::Video => {}
         }
-        if full {
-            self.cut.entry(header.stream).or_insert(habits);
+        // The second layer goes at two thirds of the wait, the third at half of it.
+        let age = wait * (2 + u32::from(header.layer)) / 2;
+        let key = (header.stream, header.layer);
+        if full || age > VIDEO_AGE_MAX {
+            self.cut.entry(key).or_insert(habits);
         }
-        let Some(shedder) = self.cut.get_mut(&header.stream) else {
+        if self.cut.is_empty() {
+            return Admit::Deliver;
+        }
+        let Some(shedder) = self.cut.get_mut(&key) else {
             return Admit::Deliver;
         };
-        let admit = shedder.admit(header, Duration::ZERO, full);
-        if admit == Admit::Deliver {
-            // A frame that decodes by itself has begun: all is well again.
-            self.cut.remove(&header.stream);
+        let admit = shedder.admit(header, age, full);
+        if admit == Admit::Deliver && age <= VIDEO_AGE_MAX {
+            // A frame that decodes by itself has begun, or none was cut: all is well again.
+            self.cut.remove(&key);
         }
         admit
+    }
+
+    /// Takes out all that waits, in order.
+    fn take(&mut self) -> impl Iterator<Item = Packet> + use<'_> {
+        self.bytes = [0; 3];
+        let queues = self.queues.iter_mut();
+        queues.flat_map(|queue| queue.drain(..).map(|(packet, _)| packet))
+    }
+
+    /// Drops all video that waits; how much that was.
+    fn purge(&mut self) -> usize {
+        let queue = &mut self.queues[Kind::Video as usize];
+        let count = queue.len();
+        for (packet, habits) in queue.drain(..) {
+            if let Ok(header) = packet.header() {
+                let cut = self.cut.entry((header.stream, header.layer));
+                cut.or_insert(habits).admit(&header, Duration::ZERO, true);
+            }
+            self.refused.push(DropReason::VideoLate);
+        }
+        self.bytes[Kind::Video as usize] = 0;
+        count
+    }
+
+    /// How many packets of a queue may leave now; they are paid for.
+    fn due(&mut self, kind: Kind, now: Time) -> usize {
+        let mut count = 0;
+        for (packet, _) in &self.queues[kind as usize] {
+            let may = match kind {
+                Kind::Urgent => self.pacer.may_borrow(now),
+                Kind::Data | Kind::Video => self.pacer.may_send(now),
+            };
+            if !may {
+                break;
+            }
+            self.pacer.spend(packet.len());
+            count += 1;
+        }
+        count
+    }
+
+    /// Packets at the front have left; those behind up to `due` were paid for and have not.
+    fn sent(&mut self, kind: Kind, sent: usize, due: usize) {
+        let queue = &mut self.queues[kind as usize];
+        for (packet, _) in queue.drain(..sent) {
+            self.bytes[kind as usize] -= packet.len() as u64;
+        }
+        for (packet, _) in queue.iter().take(due - sent) {
+            self.pacer.refund(packet.len());
+        }
     }
 }
 
 impl Lane {
-    /// Sends what waits for every link; what the kernel does not take stays for the next round.
+    /// Sends what waits for every link and is due; the rest stays for the next round.
     pub(super) fn send_to_neighbours(&mut self) {
         if self.outboxes.is_empty() {
             return self.flush_quic();
         }
         for index in 0..self.outboxes.links.len() {
             let mut outbox = std::mem::take(&mut self.outboxes.links[index]);
-            let waited = outbox.urgent.len() + outbox.bulk.len();
+            let waited = outbox.len();
             if waited > 0 {
-                self.send_queue(LinkId(index as u16), &mut outbox.urgent);
-                if outbox.urgent.is_empty() {
-                    self.send_queue(LinkId(index as u16), &mut outbox.bulk);
-                }
+                self.send_outbox(LinkId(index as u16), &mut outbox);
+                self.outboxes.waiting -= waited - outbox.len();
             }
-            self.outboxes.waiting -= waited - outbox.urgent.len() - outbox.bulk.len();
+            outbox.dropped += outbox.refused.len() as u64;
             for reason in outbox.refused.drain(..) {
                 self.counters.dropped(reason);
             }
@@ -110,33 +280,49 @@ impl Lane {
         self.flush_quic();
     }
 
-    fn send_queue(&mut self, link: LinkId, queue: &mut Vec<Packet>) {
+    fn send_outbox(&mut self, link: LinkId, outbox: &mut Outbox) {
         if self.links.get(link).is_some_and(|link| link.quic.is_some()) {
-            return self.send_by_quic(link, queue);
+            return self.send_by_quic(link, outbox.take());
         }
         let Some((socket, address, datagram_max)) = self.links.route_to(link) else {
-            self.counters
-                .dropped_many(DropReason::LinkDown, queue.len() as u64);
-            return queue.clear();
+            let lost = outbox.take().count() as u64;
+            return self.counters.dropped_many(DropReason::LinkDown, lost);
         };
-        if queue.iter().all(|packet| packet.len() <= datagram_max) {
-            let sent = self.send_all(link, (socket, address), queue);
-            queue.drain(..sent);
-            return;
-        }
-        for packet in queue.drain(..) {
-            if packet.len() > datagram_max {
-                self.send_in_pieces(link, &packet);
+        for kind in KINDS {
+            let due = outbox.due(kind, self.now);
+            if due == 0 {
+                continue;
+            }
+            let packets = || outbox.queues[kind as usize].iter().take(due);
+            let sent = if packets().all(|(packet, _)| packet.len() <= datagram_max) {
+                self.send_all(link, (socket, address), packets().map(|(packet, _)| packet))
             } else {
-                self.send_all(link, (socket, address), std::slice::from_ref(&packet));
+                for (packet, _) in packets() {
+                    if packet.len() > datagram_max {
+                        self.send_in_pieces(link, packet);
+                    } else {
+                        self.send_all(link, (socket, address), [packet]);
+                    }
+                }
+                due
+            };
+            outbox.sent(kind, sent, due);
+            if !outbox.queues[kind as usize].is_empty() {
+                return;
             }
         }
     }
 
     /// Sends packets in order; how many the kernel took or refused for good.
-    fn send_all(&mut self, link: LinkId, way: (usize, Address), packets: &[Packet]) -> usize {
-        let (socket, to) = way;
-        let batch = packets.iter().map(|packet| (to, &packet[..]));
+    fn send_all<'a>(
+        &mut self,
+        link: LinkId,
+        (socket, to): (usize, Address),
+        packets: impl IntoIterator<Item = &'a Packet>,
+    ) -> usize {
+        let mut count = 0;
+        let batch = packets.into_iter().map(|packet| (to, &packet[..]));
+        let batch = batch.inspect(|_| count += 1);
         let mut report = SendReport::default();
         self.sender.send(&self.sockets[socket], batch, &mut report);
         self.counters.relayed.packets.add(report.packets);
@@ -145,6 +331,10 @@ impl Lane {
         self.counters
             .dropped_many(DropReason::SendError, report.errors);
         self.links.sent(link, report.packets, report.bytes);
-        packets.len() - report.would_block as usize
+        count - report.would_block as usize
     }
 }
+
+#[cfg(test)]
+#[path = "outbox_tests.rs"]
+mod tests;

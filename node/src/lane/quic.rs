@@ -375,17 +375,16 @@ impl Lane {
     }
 
     /// Hands events over to the link's connection, or sheds them.
-    pub(super) fn send_by_quic(&mut self, id: LinkId, queue: &mut Vec<Packet>) {
+    pub(super) fn send_by_quic(&mut self, id: LinkId, events: impl Iterator<Item = Packet>) {
         let link = self.links.get_mut(id).filter(|link| link.up);
         let way = link.and_then(|link| link.quic.as_mut());
         let Some((way, at)) = way.and_then(|way| way.connection.map(|at| (way, at))) else {
-            let lost = queue.len() as u64;
-            self.counters.dropped_many(DropReason::LinkDown, lost);
-            return queue.clear();
+            let lost = events.count() as u64;
+            return self.counters.dropped_many(DropReason::LinkDown, lost);
         };
         let endpoint = &mut self.quic.endpoints[at.endpoint];
         let (mut packets, mut bytes) = (0, 0);
-        for packet in queue.drain(..) {
+        for packet in events {
             let len = packet.len() as u64;
             match way.admits(&packet, endpoint.waiting(at.key).video) {
                 Admit::Drop(reason) => self.counters.dropped(reason),

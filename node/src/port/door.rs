@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::io;
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
@@ -21,24 +22,36 @@ use crate::counters::Counters;
 /// is left came after the shard had asked to be woken.
 const ITEMS_PER_TURN: usize = crate::broker::DOOR;
 
+/// Where clients in this process are.
+const HERE: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+
 /// Places of a door's ring that video leaves free, and that all events do.
 const VIDEO_RESERVE: usize = 1_024;
 const EVENT_RESERVE: usize = 256;
 
 /// All in-process clients of one shard.
 pub(crate) struct DoorPort {
-    arrivals: Receiver<BrokerDoor>,
+    arrivals: Receiver<Arrival>,
     counters: Arc<Counters>,
     doors: Peers<Door>,
 }
 
+/// A door that was just opened.
+#[derive(Debug)]
+pub(crate) struct Arrival {
+    pub(crate) end: BrokerDoor,
+    /// Whether its client may publish on system topics.
+    pub(crate) system: bool,
+}
+
 struct Door {
     end: BrokerDoor,
+    system: bool,
     shedders: HashMap<StreamId, Shedder>,
 }
 
 impl DoorPort {
-    pub(crate) fn new(arrivals: Receiver<BrokerDoor>, counters: Arc<Counters>) -> Self {
+    pub(crate) fn new(arrivals: Receiver<Arrival>, counters: Arc<Counters>) -> Self {
         Self {
             arrivals,
             counters,
@@ -48,7 +61,7 @@ impl DoorPort {
 
     fn take(&mut self, peer: PeerKey, item: Item, cx: &mut Context<'_>) {
         let action = match item {
-            Item::Message(message) => request::action(peer, message, None),
+            Item::Message(message) => request::action(peer, message, (HERE, None)),
             Item::Event(packet) => request::event(peer, packet).ok(),
             Item::State(_) => None,
         };
@@ -93,6 +106,10 @@ impl Port for DoorPort {
         "door"
     }
 
+    fn is_trusted(&self) -> bool {
+        true
+    }
+
     fn start(&mut self, _: &mut Context<'_>) -> io::Result<()> {
         Ok(())
     }
@@ -100,10 +117,11 @@ impl Port for DoorPort {
     fn ready(&mut self, _: u32, _: &mut Context<'_>) {}
 
     fn woken(&mut self, cx: &mut Context<'_>) {
-        while let Ok(door) = self.arrivals.try_recv() {
+        while let Ok(Arrival { end, system }) = self.arrivals.try_recv() {
             let shedders = HashMap::new();
             let peer = self.doors.insert(Door {
-                end: door,
+                end,
+                system,
                 shedders,
             });
             self.say(peer, Item::State(DoorState::Up), cx);
@@ -158,6 +176,10 @@ impl Port for DoorPort {
         self.say(peer, Item::Message(message), cx);
     }
 
+    fn is_system(&self, peer: PeerKey) -> bool {
+        self.doors.get(peer).is_some_and(|door| door.system)
+    }
+
     fn room(&self, peer: PeerKey) -> usize {
         self.doors
             .get(peer)
@@ -182,7 +204,8 @@ impl Port for DoorPort {
     fn timeout(&mut self, _: &mut Context<'_>) {}
 
     fn peers(&self) -> usize {
-        self.doors.len()
+        // The broker's own parts are no clients.
+        self.doors.iter().filter(|door| !door.system).count()
     }
 
     fn close(&mut self, cx: &mut Context<'_>) {

@@ -116,9 +116,9 @@ impl NativePort {
             // The client has started anew.
             self.remove(key, cx);
         }
-        if !self.greeting.enter() {
+        if let Err(reason) = self.enter(source) {
             let mut bytes = Vec::new();
-            Frame::Refuse(Greeting::full(&hello)).encode(&mut bytes);
+            Frame::Refuse(Greeting::no_room(&hello, reason)).encode(&mut bytes);
             return self.transmit(&bytes, Address::from(source));
         }
         let datagram_max = self.greeting.datagram_for(&hello, source);
@@ -145,6 +145,19 @@ impl NativePort {
         self.smallest = self.smallest.min(datagram_max);
         self.welcome(key);
         self.drain(key, cx);
+    }
+
+    /// Takes a client in if there is room in the broker and for its address.
+    fn enter(&self, source: SocketAddr) -> Result<(), Refusal> {
+        if !self.greeting.addresses.enter(source.ip()) {
+            self.counters.dropped(DropReason::AddressFull);
+            return Err(Refusal::Limit);
+        }
+        if self.greeting.enter() {
+            return Ok(());
+        }
+        self.greeting.addresses.leave(source.ip());
+        Err(Refusal::Full)
     }
 
     fn welcome(&mut self, key: PeerKey) {
@@ -211,8 +224,8 @@ impl NativePort {
                 // Only broker links are suspected and measured.
                 Some(Output::Suspect | Output::Recovered | Output::Sample(_)) => {}
                 Some(Output::Message(message)) => {
-                    let source = Some(peer.address);
-                    match request::action(key, message, source) {
+                    let from = (peer.address.ip(), Some(peer.address));
+                    match request::action(key, message, from) {
                         Some(action) => cx.actions.push(action),
                         None => self.counters.dropped(DropReason::ControlUnexpected),
                     }
@@ -229,6 +242,7 @@ impl NativePort {
     fn remove(&mut self, key: PeerKey, cx: &mut Context<'_>) {
         if let Some(peer) = self.peers.remove(key) {
             self.by_address.remove(&peer.address);
+            self.greeting.addresses.leave(peer.address.ip());
             self.greeting.leave();
             self.wheel.cancel(key);
             cx.actions.push(Action::Gone { peer: key });

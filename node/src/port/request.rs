@@ -1,6 +1,6 @@
 //! What a client's control message or event asks of the shard.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use sangam_io::pool::Packet;
 use sangam_io::port::{Action, PeerKey};
@@ -18,11 +18,12 @@ pub(super) fn event(peer: PeerKey, packet: Packet) -> Result<Action, WireError> 
     })
 }
 
-/// The action for a message of a client; `None` if clients may not say such a thing.
+/// The action for a message of a client at `address`; `None` if clients may not say such a thing.
+/// Its events reach the lane from `source`, or come through the port.
 pub(super) fn action(
     peer: PeerKey,
     message: Message,
-    source: Option<SocketAddr>,
+    (address, source): (IpAddr, Option<SocketAddr>),
 ) -> Option<Action> {
     Some(match message {
         Message::Subscribe { request, filter } => Action::Subscribe {
@@ -47,6 +48,12 @@ pub(super) fn action(
             source,
         },
         Message::Unpublish { stream } => Action::Unpublish { peer, stream },
+        Message::Authenticate { request, token } => Action::Authenticate {
+            peer,
+            request,
+            token,
+            address,
+        },
         _ => return None,
     })
 }

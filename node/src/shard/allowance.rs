@@ -9,6 +9,8 @@ use super::audience::Subscriber;
 
 /// Requests at once: twice what a client asks for that has all it may have and comes back.
 const BURST: u32 = 2 * (limits::FILTERS_PER_CLIENT + limits::STREAMS_PER_CLIENT) as u32;
+/// Requests that a token counts for: some 20 at once, three each second.
+pub(super) const TOKEN: u32 = 32;
 /// One more in so long: a hundred each second.
 const EVERY: Duration = Duration::from_millis(10);
 
@@ -24,8 +26,8 @@ struct Allowance {
 }
 
 impl Allowances {
-    /// Whether the peer may make one more request now.
-    pub(super) fn take(&mut self, who: Subscriber, now: Time) -> bool {
+    /// Whether the peer may make a request now that counts for `cost`.
+    pub(super) fn take(&mut self, who: Subscriber, cost: u32, now: Time) -> bool {
         let fresh = Allowance {
             left: BURST,
             since: now,
@@ -37,9 +39,9 @@ impl Allowances {
             allowance.left = allowance.left.saturating_add(more).min(BURST);
             allowance.since = now;
         }
-        let granted = allowance.left > 0;
-        allowance.left -= u32::from(granted);
-        granted
+        let left = allowance.left.checked_sub(cost);
+        allowance.left = left.unwrap_or(allowance.left);
+        left.is_some()
     }
 
     /// Forgets a peer that left.
@@ -58,15 +60,18 @@ mod tests {
     fn a_peer_that_used_up_its_allowance_gets_it_back_slowly() {
         let mut allowances = Allowances::default();
         let start = Time::from_millis(5);
-        assert!((0..BURST).all(|_| allowances.take(WHO, start)));
-        assert!(!allowances.take(WHO, start));
+        assert!((0..BURST).all(|_| allowances.take(WHO, 1, start)));
+        assert!(!allowances.take(WHO, 1, start));
         let other = Subscriber { peer: 8, ..WHO };
-        assert!(allowances.take(other, start));
+        assert!(allowances.take(other, 1, start));
 
         let later = start + EVERY * 3;
-        assert_eq!((0..10).filter(|_| allowances.take(WHO, later)).count(), 3);
+        assert_eq!(
+            (0..10).filter(|_| allowances.take(WHO, 1, later)).count(),
+            3
+        );
         let much_later = later + EVERY * 1_000_000;
-        assert!((0..BURST).all(|_| allowances.take(WHO, much_later)));
-        assert!(!allowances.take(WHO, much_later));
+        assert!((0..BURST).all(|_| allowances.take(WHO, 1, much_later)));
+        assert!(!allowances.take(WHO, 1, much_later));
     }
 }

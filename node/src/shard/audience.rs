@@ -296,6 +296,11 @@ impl Audience {
         unused
     }
 
+    /// The filters this subscriber holds.
+    pub(crate) fn filters_of(&self, who: Subscriber) -> &[Filter] {
+        self.filters.get(&who).map_or(&[], Vec::as_slice)
+    }
+
     /// The streams this subscriber publishes.
     pub(crate) fn owned_by(&self, who: Subscriber) -> &[StreamId] {
         self.owned.get(&who).map_or(&[], Vec::as_slice)

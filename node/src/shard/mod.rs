@@ -3,15 +3,17 @@
 //!
 //! The loop fits in [`Shard::run`]: commands, one slice of delivery, descriptors, timers, sleep.
 
+mod access;
 mod allowance;
 mod announcements;
 mod audience;
+mod guard;
 mod job;
 mod requests;
 
 use std::io;
 use std::sync::Arc;
-use std::sync::mpsc::Receiver;
+use std::sync::mpsc::{Receiver, SyncSender};
 use std::time::Duration;
 
 use rtrb::{Consumer, Producer};
@@ -24,8 +26,11 @@ use sangam_io::wake::{Sleeper, Waker};
 use sangam_model::{Class, StreamId, Time, limits};
 use sangam_wire::{Flags, Header};
 
+use crate::authority::Question;
 use crate::command::{ControlEvent, Entry, Outlet, ShardCommand};
+use crate::config::Network;
 use crate::counters::Counters;
+use access::Access;
 use allowance::Allowances;
 use announcements::Announcements;
 use audience::Audience;
@@ -57,6 +62,10 @@ pub(crate) struct Parts {
     pub(crate) to_lane: Producer<Packet>,
     pub(crate) lane: Waker,
     pub(crate) ports: Vec<Box<dyn Port>>,
+    /// Where clients' tokens are verified; `None` if nobody needs one.
+    pub(crate) verifier: Option<SyncSender<Question>>,
+    /// Networks from which brokers may link.
+    pub(crate) trusted: Vec<Network>,
     pub(crate) counters: Arc<Counters>,
 }
 
@@ -74,9 +83,11 @@ pub(crate) struct Shard {
     to_lane: Producer<Packet>,
     lane: Waker,
     ports: Vec<Box<dyn Port>>,
+    trusted: Vec<Network>,
     audience: Audience,
     announcements: Announcements,
     allowances: Allowances,
+    access: Access,
     /// Audio and RTCP; then data and video.
     jobs: [Job; 2],
     cache: PacketCache<Packet>,
@@ -111,7 +122,9 @@ impl Shard {
             audience: Audience::new(parts.ports.len()),
             announcements: Announcements::default(),
             allowances: Allowances::default(),
+            access: Access::new(parts.number, parts.verifier),
             ports: parts.ports,
+            trusted: parts.trusted,
             jobs: [Job::default(), Job::default()],
             cache: PacketCache::new(parts.cache),
             gate: FeedbackGate::default(),
@@ -190,7 +203,8 @@ impl Shard {
             return Some(Duration::from_millis(1));
         }
         let ports = self.ports.iter().filter_map(|port| port.deadline());
-        let deadline = ports.chain(self.gate.deadline()).min();
+        let own = [self.gate.deadline(), self.access.deadline()];
+        let deadline = ports.chain(own.into_iter().flatten()).min();
         deadline.map(|at| at - clock::now())
     }
 
@@ -215,6 +229,7 @@ impl Shard {
         self.last_io = clock::now();
         self.ask_ports();
         self.pass_feedback(self.last_io);
+        self.expire_grants(self.last_io);
         self.make_announcements();
         let due = |port: &dyn Port| port.deadline().is_some_and(|at| at <= self.last_io);
         let due: u64 = (0..)

@@ -1,10 +1,12 @@
 //! What peers, control and the lane ask of a shard.
 
+use std::net::SocketAddr;
+
 use sangam_broker::{DropReason, Gate, Owner};
 use sangam_io::clock;
 use sangam_io::pool::Packet;
 use sangam_io::port::{Action, PeerKey};
-use sangam_model::{Filter, StreamId, Time, limits};
+use sangam_model::{Filter, StreamId, Time, Topic, limits};
 use sangam_wire::feedback::{Feedback, Nack};
 use sangam_wire::{Event, Header, Message, Refusal};
 
@@ -31,13 +33,21 @@ impl Shard {
                 self.actions = actions;
             }
         }
+        self.follow_removals();
+    }
+
+    /// Lets deliveries under way follow changes of the audience.
+    pub(super) fn follow_removals(&mut self) {
         for removal in self.audience.removals() {
             self.jobs.iter_mut().for_each(|job| job.follow(removal));
         }
     }
 
-    fn perform_one(&mut self, port: u16, action: Action) {
+    pub(super) fn perform_one(&mut self, port: u16, action: Action) {
         let at = |peer: PeerKey| Subscriber { port, peer };
+        let Some(action) = self.admit(port, action) else {
+            return;
+        };
         match action {
             Action::Subscribe {
                 peer,
@@ -61,10 +71,13 @@ impl Shard {
                 source,
             } => {
                 let owner = self.owner(at(peer));
+                if topic.is_system() && !self.may_speak_for_the_system(at(peer), &topic, source) {
+                    return self.refuse(at(peer), request, DropReason::Forbidden);
+                }
                 if self.audience.owned_by(at(peer)).len() >= limits::STREAMS_PER_CLIENT {
                     return self.refuse(at(peer), request, DropReason::StreamsFull);
                 }
-                if !self.allowances.take(at(peer), clock::now()) {
+                if !self.allowances.take(at(peer), 1, clock::now()) {
                     return self.refuse(at(peer), request, DropReason::FloodControl);
                 }
                 let wish = Wish {
@@ -82,6 +95,12 @@ impl Shard {
                     self.control.send(ControlEvent::Unpublish { owner, stream });
                 }
             }
+            Action::Authenticate {
+                peer,
+                request,
+                token,
+                address,
+            } => self.authenticate(at(peer), request, (token, address)),
             Action::Ingest { peer, packet } => self.ingest(at(peer), packet),
             Action::Feedback { peer, packet } => self.feedback(at(peer), packet),
             Action::Gone { peer } => self.forget(at(peer)),
@@ -89,7 +108,7 @@ impl Shard {
     }
 
     fn subscribe(&mut self, who: Subscriber, request: u32, filter: &Filter) {
-        if !self.allowances.take(who, clock::now()) {
+        if !self.allowances.take(who, 1, clock::now()) {
             return self.refuse(who, request, DropReason::FloodControl);
         }
         let mut added = std::mem::take(&mut self.added);
@@ -121,35 +140,56 @@ impl Shard {
     }
 
     fn unsubscribe(&mut self, who: Subscriber, request: u32, filter: Filter) {
-        let mut lost = Vec::new();
-        let Some(unused) = self.audience.unsubscribe(who, &filter, &mut lost) else {
-            return self.tell(
-                who,
-                Message::Refused {
-                    request,
-                    reason: Refusal::Invalid,
-                },
-            );
+        let Some(lost) = self.release(who, filter) else {
+            let reason = Refusal::Invalid;
+            return self.tell(who, Message::Refused { request, reason });
         };
-        if unused {
-            self.control.send(ControlEvent::FilterRemoved {
-                shard: self.number,
-                filter,
-            });
-        }
         self.tell(who, Message::Accepted { request });
         for stream in lost {
             self.tell(who, Message::Retire { stream });
         }
     }
 
-    fn refuse(&mut self, who: Subscriber, request: u32, limit: DropReason) {
+    /// Takes a filter from a subscriber: the streams it gets no more; `None` if it had no such
+    /// filter.
+    pub(super) fn release(&mut self, who: Subscriber, filter: Filter) -> Option<Vec<StreamId>> {
+        let mut lost = Vec::new();
+        if self.audience.unsubscribe(who, &filter, &mut lost)? {
+            self.control.send(ControlEvent::FilterRemoved {
+                shard: self.number,
+                filter,
+            });
+        }
+        Some(lost)
+    }
+
+    pub(super) fn refuse(&mut self, who: Subscriber, request: u32, limit: DropReason) {
         self.counters.dropped(limit);
-        let reason = Refusal::Limit;
+        let reason = match limit {
+            DropReason::Forbidden => Refusal::Forbidden,
+            _ => Refusal::Limit,
+        };
         self.tell(who, Message::Refused { request, reason });
     }
 
-    fn owner(&self, who: Subscriber) -> Owner {
+    /// The program's own parts speak for it. Aggregation nodes are programs of their own: they may
+    /// pass reports on from where brokers may link, as those could forge reports anyway.
+    fn may_speak_for_the_system(
+        &self,
+        who: Subscriber,
+        topic: &Topic,
+        source: Option<SocketAddr>,
+    ) -> bool {
+        let aggregate = topic.as_str().starts_with("$sangam/aggregate/");
+        let may_link = |from: SocketAddr| self.trusted.iter().any(|net| net.contains(from.ip()));
+        aggregate && source.is_some_and(may_link)
+            || self
+                .ports
+                .get(usize::from(who.port))
+                .is_some_and(|port| port.is_system(who.peer))
+    }
+
+    pub(super) fn owner(&self, who: Subscriber) -> Owner {
         Owner {
             shard: self.number,
             peer: who.into(),
@@ -250,6 +290,7 @@ impl Shard {
         self.control.send(ControlEvent::OwnerGone(self.owner(who)));
         self.announcements.forget(who);
         self.allowances.forget(who);
+        self.access.forget(who);
         for filter in self.audience.leave(who) {
             self.control.send(ControlEvent::FilterRemoved {
                 shard: self.number,
@@ -270,7 +311,12 @@ impl Shard {
                 } => {
                     let here = owner.filter(|owner| owner.shard == self.number);
                     let owner = here.map(|owner| owner.peer.into());
+                    let outlived = owner.filter(|owner| !self.keeps(*owner, &topic));
                     self.audience.add_stream(id, topic, media, owner);
+                    if let Some(owner) = outlived {
+                        // The grant ended while control made the stream.
+                        self.end_publication(owner, id);
+                    }
                     for who in self.audience.receivers(id) {
                         self.announcements.add(who, id);
                     }
@@ -278,6 +324,11 @@ impl Shard {
                 }
                 ShardCommand::Removed(id) => self.remove_stream(id),
                 ShardCommand::Tell { to, message } => self.tell(to, message),
+                ShardCommand::Judged {
+                    to,
+                    ticket,
+                    verdict,
+                } => self.judged(to, ticket, verdict),
                 ShardCommand::Stop => self.stopping = true,
             }
         }
@@ -321,7 +372,7 @@ impl Shard {
         }
     }
 
-    fn tell(&mut self, who: Subscriber, message: Message) {
+    pub(super) fn tell(&mut self, who: Subscriber, message: Message) {
         self.with_port(usize::from(who.port), |port, cx| {
             port.tell(who.peer, message, cx)
         });

@@ -51,6 +51,54 @@ fn subscriptions_past_the_limit_are_refused_and_the_others_stay() {
 }
 
 #[test]
+fn only_the_broker_itself_publishes_on_system_topics() {
+    let broker = start(config(1));
+    let mut witness = Witness::of(&broker);
+    let system = topic("$sangam/monitor/00000001");
+    let before = dropped(&broker, DropReason::Forbidden);
+    let door = || Target::Door(broker.door().expect("a door"));
+    let strangers = [
+        door(),
+        Target::Udp(udp_of(&broker)),
+        Target::Tcp(tcp_of(&broker)),
+    ];
+    for target in strangers {
+        let mut client = Client::connect(target, options()).expect("a client");
+        let refused = client.publish(&system, MediaInfo::data(), PATIENCE);
+        let forbidden = matches!(
+            &refused,
+            Err(ClientError::Publication {
+                reason: Refusal::Forbidden,
+                ..
+            })
+        );
+        assert!(forbidden, "{refused:?}");
+    }
+    assert_eq!(dropped(&broker, DropReason::Forbidden), before + 3);
+
+    let own = Target::Door(broker.system_door().expect("a door"));
+    let mut own = Client::connect(own, options()).expect("a client");
+    let published = own.publish(&system, MediaInfo::data(), PATIENCE);
+    assert!(published.is_ok(), "{published:?}");
+    witness.is_unharmed();
+}
+
+#[test]
+fn aggregates_are_passed_on_only_from_where_brokers_may_link() {
+    let aggregate = topic("$sangam/aggregate/east");
+    for trusted in [true, false] {
+        let mut config = config(1);
+        if !trusted {
+            config.accept_links.clear();
+        }
+        let broker = start(config);
+        let mut client = udp(&broker);
+        let published = client.publish(&aggregate, MediaInfo::data(), PATIENCE);
+        assert_eq!(published.is_ok(), trusted, "{published:?}");
+    }
+}
+
+#[test]
 fn streams_past_the_limit_are_refused_even_when_asked_for_at_once() {
     let broker = start(config(1));
     let mut witness = Witness::of(&broker);

@@ -15,6 +15,7 @@ mod quic_links;
 mod slow;
 mod stage;
 mod streams;
+mod tokens;
 mod urgency;
 
 #[path = "../support/mod.rs"]

@@ -22,8 +22,8 @@ fn member(own: &Arc<Identity>, believes: &Authority, dial: Vec<QuicNeighbour>) -
         quic_links: QuicLinks {
             listen: vec![SocketAddr::from(([127, 0, 0, 1], 0))],
             dial,
-            authority: Some(believes.roots()),
         },
+        authorities: Some(believes.roots()),
         identity: Some(own.clone()),
         ..config(1)
     }

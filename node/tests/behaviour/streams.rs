@@ -304,11 +304,12 @@ fn climbing(authority: &Authority) -> ClientOptions {
     }
 }
 
-/// A better address where nobody listens yet, and one that works.
-fn ways(broker: &Broker) -> (SocketAddr, Vec<Address>) {
-    let better = SocketAddr::from(([127, 0, 0, 1], free_port()));
+/// A better way that does not work yet, and one that does.
+fn ways(broker: &Broker) -> (Relay, Vec<Address>) {
+    let better = Relay::to(at(broker, Transport::Wss)[0]);
+    better.cut(true);
     let ways = vec![
-        address(Transport::Wss, better),
+        address(Transport::Wss, better.address),
         format!("udp://{}", udp_of(broker))
             .parse()
             .expect("an address"),
@@ -326,7 +327,7 @@ fn a_subscriber_climbs_to_a_better_way_and_gets_every_event_once() {
     let mut publisher = udp(&broker);
     let mut flow = Numbers::new(publish(&mut publisher, "hall/stage"));
     announced(&mut subscriber, "hall/stage");
-    let _relay = Relay::at(better, at(&broker, Transport::Wss)[0]);
+    better.cut(false);
     carry(&mut flow, &mut subscriber, |client| {
         client.counters().moves == 1
     });
@@ -345,7 +346,7 @@ fn a_publisher_climbs_to_a_better_way_and_its_stream_loses_nothing() {
     subscribe(&mut subscriber, "hall/#");
     let mut flow = Numbers::new(publish(&mut publisher, "hall/stage"));
     announced(&mut subscriber, "hall/stage");
-    let _relay = Relay::at(better, at(&broker, Transport::Wss)[0]);
+    better.cut(false);
     carry(&mut flow, &mut subscriber, |_| {
         publisher.counters().moves == 1
     });
@@ -357,17 +358,17 @@ fn a_client_falls_back_when_its_way_is_cut_and_climbs_up_again() {
     let authority = Authority::new("a");
     let broker = broker(&authority);
     let (better, ways) = ways(&broker);
-    let relay = Relay::at(better, at(&broker, Transport::Wss)[0]);
+    better.cut(false);
     let mut client = connect_with(by(&ways), climbing(&authority));
     subscribe(&mut client, "hall/#");
-    drop(relay);
+    better.cut(true);
     wait_for(&mut client, "it falls", |one| {
         matches!(one, Received::Down(_))
     });
     wait_for(&mut client, "it falls back", |one| {
         matches!(one, Received::Up(_))
     });
-    let _relay = Relay::at(better, at(&broker, Transport::Wss)[0]);
+    better.cut(false);
     eventually("it climbs", || client.counters().moves == 1);
     let mut publisher = udp(&broker);
     let mut flow = Flow::open(&mut publisher, "hall/stage", &mut [&mut client]);
@@ -380,7 +381,8 @@ fn a_better_way_that_leads_nowhere_disturbs_nobody() {
     let broker = broker(&authority);
     let (better, ways) = ways(&broker);
     // It takes connections and says nothing.
-    let _mute = std::net::TcpListener::bind(better).expect("a port");
+    better.pause(true);
+    better.cut(false);
     let options = ClientOptions {
         climb_after: Duration::from_millis(20),
         ..authority.options()

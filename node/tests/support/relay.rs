@@ -16,16 +16,13 @@ pub(crate) struct Relay {
 #[derive(Default)]
 struct State {
     paused: AtomicBool,
+    cut: AtomicBool,
     over: AtomicBool,
 }
 
 impl Relay {
     pub(crate) fn to(target: SocketAddr) -> Self {
-        Self::at(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), target)
-    }
-
-    pub(crate) fn at(address: SocketAddr, target: SocketAddr) -> Self {
-        let listener = TcpListener::bind(address).expect("a port");
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
         let relay = Self {
             address: listener.local_addr().expect("an address"),
             state: Arc::default(),
@@ -35,6 +32,9 @@ impl Relay {
             while let Ok((near, _)) = listener.accept() {
                 if state.over.load(Ordering::Relaxed) {
                     return;
+                }
+                if state.cut.load(Ordering::Relaxed) {
+                    continue;
                 }
                 let Ok(far) = TcpStream::connect(target) else {
                     continue;
@@ -54,6 +54,11 @@ impl Relay {
     pub(crate) fn pause(&self, paused: bool) {
         self.state.paused.store(paused, Ordering::Relaxed);
     }
+
+    /// Ends every connection, and each that comes, until told otherwise.
+    pub(crate) fn cut(&self, cut: bool) {
+        self.state.cut.store(cut, Ordering::Relaxed);
+    }
 }
 
 impl Drop for Relay {
@@ -70,7 +75,7 @@ fn pump(mut from: TcpStream, mut to: TcpStream, state: Arc<State>) {
         from.set_read_timeout(Some(Duration::from_millis(100)))
             .expect("an open socket");
         let mut bytes = [0; 16_384];
-        while !state.over.load(Ordering::Relaxed) {
+        while !state.over.load(Ordering::Relaxed) && !state.cut.load(Ordering::Relaxed) {
             if state.paused.load(Ordering::Relaxed) {
                 thread::park_timeout(look);
                 continue;

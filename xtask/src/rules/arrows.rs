@@ -11,7 +11,7 @@ use crate::finding::Finding;
 use crate::workspace::{Dependency, Package, Workspace};
 
 /// Folder, and the folders it may use. `x/*` is every folder of x; all lines that fit are joined.
-const ARROWS: [(&str, &[&str]); 17] = [
+const ARROWS: [(&str, &[&str]); 18] = [
     ("core/*", &["core/model"]),
     ("core/broker", &["core/wire", "core/route"]),
     ("core/link", &["core/wire"]),
@@ -24,6 +24,7 @@ const ARROWS: [(&str, &[&str]); 17] = [
     ("media", &["client", "core/*"]),
     ("archive", &["client", "io", "core/*"]),
     ("control", &["client", "core/*"]),
+    ("control/xpath", &["control"]),
     (
         "app",
         &[

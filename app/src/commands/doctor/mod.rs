@@ -1,5 +1,6 @@
 //! `sangam doctor`: what would trouble a broker on this machine, in plain words.
 
+mod certificate;
 mod machine;
 mod network;
 mod tools;
@@ -8,6 +9,7 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::config;
+use crate::auth::Tokens;
 use crate::cli::ConfigFile;
 use crate::config::Config;
 use crate::exit::{Exit, Failure};
@@ -64,6 +66,23 @@ impl Check {
     }
 }
 
+/// Whether clients can be told apart.
+fn tokens(config: &Config) -> Check {
+    match Tokens::of(&config.auth) {
+        Ok(Some(tokens)) => Check::good("tokens", format!("clients need one of {tokens}")),
+        Ok(None) => Check::poor(
+            "tokens",
+            "clients need none: everybody who reaches the broker may do everything",
+            "set auth.required and auth.keys, unless everybody there is trusted",
+        ),
+        Err(error) => Check::poor(
+            "tokens",
+            error.to_string(),
+            "`sangam token key` makes one; until then only --dev or --no-auth starts a broker",
+        ),
+    }
+}
+
 /// Looks at everything.
 pub(super) fn run(file: &ConfigFile, as_json: bool) -> Result<(), Failure> {
     let (config, wrong) = match config::read(file, &Config::default()) {
@@ -80,7 +99,9 @@ pub(super) fn run(file: &ConfigFile, as_json: bool) -> Result<(), Failure> {
     }];
     checks.extend(machine::checks());
     checks.extend(network::checks(&config));
+    checks.extend(certificate::checks(&config.tls));
     checks.extend(tools::checks());
+    checks.push(tokens(&config));
     if as_json {
         let good = checks.iter().all(|check| check.state != State::Bad);
         output::json_line(&json!({ "ok": good, "checks": checks }));

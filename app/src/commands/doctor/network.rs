@@ -137,7 +137,7 @@ fn ports(config: &Config) -> Vec<Check> {
         });
         judge("UDP port", *address, bound.map(|_| ()));
     }
-    for address in &config.listen.tcp {
+    for address in config.listen.streams().iter().flat_map(|(_, all)| *all) {
         judge("TCP port", *address, TcpListener::bind(address).map(|_| ()));
     }
     let http = config.listen.http;

@@ -31,6 +31,7 @@ const NAP: Duration = Duration::from_millis(50);
 #[derive(Debug)]
 pub(in crate::commands) struct Player {
     client: Client,
+    pass: peer::Pass,
     streams: Vec<Stream>,
     by_id: HashMap<StreamId, usize>,
     /// Events of streams that are not announced yet, and when they came.
@@ -54,12 +55,13 @@ struct Stream {
 impl Player {
     /// Connects and subscribes.
     pub(in crate::commands) fn open(args: &PlayArgs) -> Result<Self, Failure> {
-        let client = peer::connect(&args.from, &args.peer)?;
+        let (client, pass) = peer::connect(&args.from, &args.peer)?;
         for filter in &args.topic {
             client.subscribe(filter).map_err(peer::failure)?;
         }
         Ok(Self {
             client,
+            pass,
             streams: Vec::new(),
             by_id: HashMap::new(),
             early: VecDeque::new(),
@@ -77,6 +79,7 @@ impl Player {
         stop: &Stop,
     ) -> Result<(), Failure> {
         let until = Instant::now() + time;
+        self.pass.renew(&self.client);
         while !stop.is_set() {
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
@@ -140,9 +143,11 @@ impl Player {
                     self.streams[*index].retired = true;
                 }
             }
+            Received::Token(verdict) => self.pass.judge(verdict)?,
+            Received::Refused { reason, .. } if self.pass.excuses(reason) => {}
             Received::Refused { filter, reason } => {
                 let message = format!("the broker refused the topic {filter}: {reason}");
-                return Err(Failure::new(Exit::Failure, message));
+                return Err(peer::refused(message, reason));
             }
             Received::Down(reason) => {
                 tracing::warn!(%reason, "the link is down; connecting again");

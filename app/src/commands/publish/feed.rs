@@ -24,6 +24,7 @@ const PACKET_LEN_MAX: usize = 16_000;
 /// A running publication.
 pub(in crate::commands) struct Feed {
     client: Client,
+    pass: peer::Pass,
     intakes: Vec<Intake>,
     source: Option<FileSource>,
     poller: Poller,
@@ -35,7 +36,7 @@ impl Feed {
     /// Connects, opens the sockets and starts FFmpeg if a file is given.
     pub(in crate::commands) fn open(args: &PublishArgs) -> Result<Self, Failure> {
         let mut source = Source::open(args)?;
-        let mut client = peer::connect(&args.to, &args.peer)?;
+        let (mut client, pass) = peer::connect(&args.to, &args.peer)?;
         let ffmpeg = source.start(args)?;
         let mut intakes = Vec::new();
         for (sockets, topic, media) in source.streams {
@@ -52,6 +53,7 @@ impl Feed {
         }
         Ok(Self {
             client,
+            pass,
             intakes,
             source: ffmpeg,
             poller,
@@ -67,6 +69,7 @@ impl Feed {
         stop: &Stop,
     ) -> Result<bool, Failure> {
         let until = Instant::now() + time;
+        self.pass.renew(&self.client);
         while !stop.is_set() {
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
@@ -74,7 +77,7 @@ impl Feed {
             }
             let ended = self.source.as_mut().is_some_and(FileSource::has_ended);
             let moved = self.step(if ended { Duration::ZERO } else { left.min(NAP) })?;
-            self.heed_broker();
+            self.heed_broker()?;
             if ended && !moved {
                 return Ok(false);
             }
@@ -122,15 +125,17 @@ impl Feed {
     }
 
     /// What the broker says concerns the link, which the client keeps by itself.
-    fn heed_broker(&mut self) {
+    fn heed_broker(&mut self) -> Result<(), Failure> {
         while let Some(received) = self.client.try_recv() {
             match received {
+                Received::Token(verdict) => self.pass.judge(verdict)?,
                 Received::Down(reason) => tracing::warn!(%reason, "the link is down"),
                 Received::Up(_) => tracing::info!("the link is up"),
                 // FFmpeg encodes a key frame each second anyway and takes no requests.
                 other => tracing::debug!(?other, "from the broker"),
             }
         }
+        Ok(())
     }
 }
 

@@ -29,6 +29,8 @@ pub(crate) struct Conduct {
     /// Filters and streams of each client.
     pub(crate) requests_max: usize,
     pub(crate) incarnation: u8,
+    /// The only token that is accepted; `None`: all are.
+    pub(crate) token: Option<&'static str>,
 }
 
 /// What the broker saw.

@@ -135,8 +135,21 @@ impl Broker {
                     self.tell_all(&topic, &Message::Retire { stream });
                 }
             }
+            Message::Authenticate { request, token } => self.judge(from, request, &token),
             other => panic!("clients do not say {other:?}"),
         }
+    }
+
+    fn judge(&mut self, from: usize, request: u32, token: &str) {
+        let good = self.conduct.token.is_none_or(|good| good == token);
+        let reason = Refusal::Unauthenticated;
+        self.tell(
+            from,
+            match good {
+                true => Message::Accepted { request },
+                false => Message::Refused { request, reason },
+            },
+        );
     }
 
     fn event(&mut self, from: usize, bytes: &[u8]) {

@@ -8,13 +8,15 @@
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
 
-use sangam_model::limits::HOP_LIMIT;
 use sangam_model::{BrokerId, Scope, Time};
 use sangam_route::rendezvous;
 use sangam_wire::{BROKERS_MAX, Message, Register, Route, Sources};
 
 /// Brokers that keep the directory of one session: while one dies the other answers.
 const HOMES: usize = 2;
+/// Brokers that a registration or an answer may cross. Far more than events may: a session whose
+/// directory is far away can have its sources near.
+const HOPS: u8 = 64;
 /// Registrations one broker keeps for others.
 const REGISTRATIONS_MAX: usize = 262_144;
 /// A registration is told again after so long,
@@ -30,6 +32,8 @@ const SWEEP: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub(super) struct Directory {
     id: BrokerId,
+    /// Brokers that may keep a directory, by rising id.
+    suitors: Vec<BrokerId>,
     /// Sessions this broker takes part in.
     members: BTreeMap<Scope, Membership>,
     due: BTreeSet<(Time, Scope)>,
@@ -78,9 +82,10 @@ pub(super) enum Registered {
 }
 
 impl Directory {
-    pub(super) const fn new(id: BrokerId) -> Self {
+    pub(super) fn new(id: BrokerId) -> Self {
         Self {
             id,
+            suitors: vec![id],
             members: BTreeMap::new(),
             due: BTreeSet::new(),
             sessions: BTreeMap::new(),
@@ -90,17 +95,11 @@ impl Directory {
     }
 
     /// Takes part in a session as `part` says from now on; what is to be told.
-    pub(super) fn enroll(
-        &mut self,
-        now: Time,
-        scope: &Scope,
-        part: Part,
-        suitors: &[BrokerId],
-    ) -> Vec<Message> {
+    pub(super) fn enroll(&mut self, now: Time, scope: &Scope, part: Part) -> Vec<Message> {
         if part == Part::default() {
             return self.leave(scope);
         }
-        let homes = homes(scope, suitors);
+        let homes = homes(scope, self.suitors.iter());
         let member = self.members.entry(scope.clone()).or_insert(Membership {
             part,
             homes: homes.clone(),
@@ -127,15 +126,26 @@ impl Directory {
     }
 
     /// Moves sessions whose homes have changed; what is to be told.
-    pub(super) fn move_homes(&mut self, now: Time, suitors: &[BrokerId]) -> Vec<Message> {
+    pub(super) fn move_homes(&mut self, now: Time, suitors: Vec<BrokerId>) -> Vec<Message> {
+        if suitors == self.suitors {
+            return Vec::new();
+        }
+        let come = |id: &&BrokerId| self.suitors.binary_search(id).is_err();
+        let come: Vec<BrokerId> = suitors.iter().filter(come).copied().collect();
         let mut moved = Vec::new();
         for (scope, member) in &mut self.members {
-            let homes = homes(scope, suitors);
+            let mut stay = member.homes.iter();
+            let homes = if stay.all(|home| suitors.binary_search(home).is_ok()) {
+                homes(scope, member.homes.iter().chain(&come))
+            } else {
+                homes(scope, suitors.iter())
+            };
             if homes != member.homes {
                 member.homes = homes;
                 moved.push(scope.clone());
             }
         }
+        self.suitors = suitors;
         let told = moved
             .iter()
             .flat_map(|scope| self.register(now, scope, true));
@@ -334,6 +344,20 @@ impl Directory {
         self.sessions.len()
     }
 
+    pub(super) fn bytes(&self) -> usize {
+        let member = |(scope, member): (&Scope, &Membership)| {
+            let ids =
+                member.homes.len() + member.answers.values().map(BTreeSet::len).sum::<usize>();
+            size_of::<(Scope, Membership)>() + scope.as_str().len() + ids * size_of::<BrokerId>()
+        };
+        let session = |(scope, known): (&Scope, &BTreeMap<_, _>)| {
+            let entries = known.len() * size_of::<(BrokerId, Registration)>();
+            size_of::<Scope>() + scope.as_str().len() + entries
+        };
+        let members: usize = self.members.iter().map(member).sum();
+        members + self.sessions.iter().map(session).sum::<usize>()
+    }
+
     pub(super) fn deadline(&self) -> Time {
         let due = self.due.first().map_or(Time::NEVER, |(at, _)| *at);
         due.min(self.sweep)
@@ -343,7 +367,7 @@ impl Directory {
         Route {
             to,
             from: self.id,
-            hop_limit: HOP_LIMIT,
+            hop_limit: HOPS,
         }
     }
 }
@@ -356,6 +380,6 @@ impl Membership {
 }
 
 /// The brokers that keep a session's directory.
-fn homes(scope: &Scope, suitors: &[BrokerId]) -> Vec<BrokerId> {
-    rendezvous(scope.as_str(), suitors.iter().copied(), HOMES)
+fn homes<'a>(scope: &Scope, suitors: impl Iterator<Item = &'a BrokerId>) -> Vec<BrokerId> {
+    rendezvous(scope.as_str(), suitors.copied(), HOMES)
 }

@@ -97,6 +97,23 @@ impl Joins {
         self.dirty.extend(self.trees.keys().cloned());
     }
 
+    /// Touches all trees towards a source.
+    pub(super) fn touch_origin(&mut self, origin: BrokerId) {
+        let first = Key {
+            origin,
+            scope: Scope::WIDE,
+            avoid: None,
+        };
+        let trees = self.trees.range(first..).map(|(key, _)| key);
+        let of_origin = trees.take_while(|key| key.origin == origin);
+        self.dirty.extend(of_origin.cloned());
+    }
+
+    pub(super) fn touch_detours(&mut self) {
+        let detours = self.trees.keys().filter(|key| key.avoid.is_some());
+        self.dirty.extend(detours.cloned());
+    }
+
     pub(super) fn links_for(&self, topic: &Topic, class: Class, origin: BrokerId) -> LinkSet {
         let mut links = LinkSet::EMPTY;
         for scope in [Scope::of_topic(topic), Scope::WIDE] {
@@ -261,8 +278,11 @@ impl Joins {
         }
         // While there is no way the tree stays as it was: it may heal, and nobody else can help.
         let stay = || self.trees.get(key).and_then(|tree| tree.parent);
-        map.next_hop(key.origin, key.avoid, links)
-            .or_else(|| stay().filter(|link| links.is_up(*link)))
+        let next = match key.avoid {
+            None => map.next_hop(key.origin, links),
+            Some(avoid) => map.detour(key.origin, avoid, links),
+        };
+        next.or_else(|| stay().filter(|link| links.is_up(*link)))
     }
 
     /// What a detour around a link in doubt wants: what came by that link.
@@ -298,6 +318,19 @@ impl Joins {
             self.trees.remove(key);
         }
         parts(key, &wanted)
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        let wish = |wanted: &Wanted| {
+            let filters = wanted.filters.iter();
+            let filters = filters.map(|filter| size_of::<Filter>() + filter.as_str().len());
+            size_of::<(LinkId, Wanted)>() + filters.sum::<usize>()
+        };
+        let of = |tree: &Tree| {
+            let wishes = tree.down.values().chain(tree.told.values());
+            size_of::<(Key, Tree)>() + wishes.map(wish).sum::<usize>()
+        };
+        self.trees.values().map(of).sum()
     }
 
     pub(super) fn deadline(&self) -> Time {

@@ -4,7 +4,7 @@ use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
 
 use sangam_model::{BrokerId, Incarnation, Time, hash};
-use sangam_route::{Edge, Graph, UNREACHABLE, WEIGHT_MAX, Ways};
+use sangam_route::{Edge, Graph, WEIGHT_MAX, Ways};
 use sangam_wire::{LinkState, LinkView, Version};
 
 use super::links::Links;
@@ -20,6 +20,9 @@ pub const REFRESH: Duration = Duration::from_secs(120);
 pub const EXPIRY: Duration = Duration::from_secs(400);
 /// Changes of our own within so long make one record.
 const COALESCE: Duration = Duration::from_millis(20);
+/// Ways follow others' records at once, then not again for so long: a thousand records that come
+/// together shall not cost a thousand searches.
+const PAUSE: Duration = Duration::from_millis(20);
 
 /// What became of a record that a neighbour told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,10 +52,31 @@ pub(super) struct Map {
     sweep: Time,
     graph: Graph,
     epoch: u64,
-    /// Ways from neighbours, and which broker they avoid. Made when asked for.
-    ways: BTreeMap<(BrokerId, Option<BrokerId>), Ways>,
+    /// The neighbour by which the shortest way to each broker begins, by rising id.
+    hops: Vec<(BrokerId, BrokerId)>,
+    /// Ways around a broker, or to a neighbour without its link. Made when asked for.
+    around: BTreeMap<Around, Ways>,
     /// The graph is older than the records.
     outdated: bool,
+    /// Among them ours: a link of ours came or went.
+    urgent: bool,
+    settled: Time,
+}
+
+/// What a way leaves out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Around {
+    Broker(BrokerId),
+    LinkTo(BrokerId),
+}
+
+/// How the ways have changed.
+#[derive(Debug, Default)]
+pub(super) struct Moved {
+    /// Brokers to which the way begins elsewhere, or which came or went.
+    pub(super) hops: Vec<BrokerId>,
+    /// Those that came or went.
+    pub(super) reach: Vec<BrokerId>,
 }
 
 #[derive(Debug)]
@@ -83,8 +107,11 @@ impl Map {
             sweep: Time::NEVER,
             graph: Graph::default(),
             epoch: 0,
-            ways: BTreeMap::new(),
+            hops: vec![(id, id)],
+            around: BTreeMap::new(),
             outdated: true,
+            urgent: true,
+            settled: Time::ZERO,
         }
     }
 
@@ -112,6 +139,7 @@ impl Map {
             self.own.links = links;
             self.changed = true;
             self.outdated = true;
+            self.urgent = true;
         }
     }
 
@@ -197,6 +225,15 @@ impl Map {
         core::iter::once(&self.own).chain(others)
     }
 
+    pub(super) fn bytes(&self) -> usize {
+        let of = |state: &LinkState| {
+            // The record, its links here and in the graph, and where the way begins.
+            let links = state.links.len() * (size_of::<LinkView>() + size_of::<(u32, u32)>());
+            size_of::<Known>() + links + state.region.len() + state.address.len() + 8
+        };
+        self.states().map(of).sum()
+    }
+
     pub(super) fn digest(&self) -> Vec<Version> {
         self.states().map(|state| state.version).collect()
     }
@@ -218,11 +255,12 @@ impl Map {
         }
     }
 
-    /// Whether the graph has changed since the last call of this.
-    pub(super) fn settle(&mut self) -> bool {
-        if !core::mem::take(&mut self.outdated) {
-            return false;
+    /// Makes the graph anew from the records if it is time to; how the ways changed.
+    pub(super) fn settle(&mut self, now: Time) -> Option<Moved> {
+        if now < self.settle_deadline() {
+            return None;
         }
+        (self.outdated, self.urgent, self.settled) = (false, false, now);
         let draining: BTreeSet<BrokerId> = self
             .states()
             .filter(|state| state.draining)
@@ -235,61 +273,68 @@ impl Map {
         let views = edges.iter().map(|(id, edges)| (*id, edges.as_slice()));
         self.graph = Graph::new(views);
         self.epoch = fingerprint(&self.graph);
-        self.ways.clear();
-        true
+        self.around.clear();
+        let ways = self.graph.ways(self.own.version.origin, None);
+        let hops: Vec<_> = self.graph.firsts(&ways).collect();
+        let before = core::mem::replace(&mut self.hops, hops);
+        Some(moved(&before, &self.hops))
     }
 
     pub(super) const fn epoch(&self) -> u64 {
         self.epoch
     }
 
-    /// Brokers with a way to them, this one included.
-    pub(super) fn reachable(&self) -> BTreeSet<BrokerId> {
-        let ways = self.graph.ways(self.own.version.origin, None);
-        let brokers = self.graph.brokers().iter().copied();
-        brokers
-            .filter(|id| self.graph.cost(&ways, *id) != UNREACHABLE)
-            .collect()
+    /// Brokers with a way to them, this one included, by rising id.
+    pub(super) fn reachable(&self) -> impl Iterator<Item = BrokerId> {
+        self.hops.iter().map(|(to, _)| *to)
     }
 
-    /// The first link of the shortest way to a broker that does not cross `avoid`; by equal costs
-    /// the one to the neighbour with the lowest id. So neighbours that follow it get ever nearer.
-    pub(super) fn next_hop(
+    pub(super) fn has_way(&self, to: BrokerId) -> bool {
+        self.hop(to).is_some()
+    }
+
+    /// The first link of the shortest way to a broker; of equally short ones that by the
+    /// neighbour with the lowest id. So neighbours that follow it get ever nearer.
+    pub(super) fn next_hop(&self, to: BrokerId, links: &Links) -> Option<LinkId> {
+        links.with_peer(self.hop(to)?)
+    }
+
+    /// The same for a way that does not cross `avoid`. A detour around ourselves is asked for
+    /// because the direct link is in doubt.
+    pub(super) fn detour(
         &mut self,
         to: BrokerId,
-        avoid: Option<BrokerId>,
+        avoid: BrokerId,
         links: &Links,
     ) -> Option<LinkId> {
         let own = self.own.version.origin;
-        let steps: Vec<_> = self.graph.neighbours(own).collect();
-        let mut best: Option<(u32, BrokerId, LinkId)> = None;
-        for (peer, step) in steps {
-            // A detour around ourselves is asked for because the direct link is in doubt.
-            let direct = avoid == Some(own) && peer == to;
-            let Some(link) = links
-                .with_peer(peer)
-                .filter(|_| !direct && avoid != Some(peer))
-            else {
-                continue;
-            };
-            let cost = step.saturating_add(self.cost(peer, to, avoid));
-            if cost != UNREACHABLE && best.is_none_or(|best| (cost, peer, link) < best) {
-                best = Some((cost, peer, link));
-            }
-        }
-        best.map(|(_, _, link)| link)
+        let graph = &self.graph;
+        let ways = if avoid == own {
+            let ways = self.around.entry(Around::LinkTo(to));
+            ways.or_insert_with(|| graph.ways_without(own, to))
+        } else {
+            let ways = self.around.entry(Around::Broker(avoid));
+            ways.or_insert_with(|| graph.ways(own, Some(avoid)))
+        };
+        links.with_peer(graph.first(ways, to)?)
     }
 
-    fn cost(&mut self, from: BrokerId, to: BrokerId, avoid: Option<BrokerId>) -> u32 {
-        let ways = self
-            .ways
-            .entry((from, avoid))
-            .or_insert_with(|| self.graph.ways(from, avoid));
-        self.graph.cost(ways, to)
+    fn hop(&self, to: BrokerId) -> Option<BrokerId> {
+        let at = self.hops.binary_search_by_key(&to, |(to, _)| *to).ok()?;
+        Some(self.hops[at].1)
     }
 
     pub(super) fn deadline(&self) -> Time {
-        self.own_deadline().min(self.sweep)
+        let deadlines = [self.own_deadline(), self.sweep, self.settle_deadline()];
+        deadlines.into_iter().fold(Time::NEVER, Time::min)
+    }
+
+    fn settle_deadline(&self) -> Time {
+        match (self.outdated, self.urgent) {
+            (false, _) => Time::NEVER,
+            (true, true) => Time::ZERO,
+            (true, false) => self.settled + PAUSE,
+        }
     }
 
     fn own_deadline(&self) -> Time {
@@ -300,12 +345,32 @@ impl Map {
         self.told + pause
     }
 
-    /// Brokers that may keep a session's directory, with how well each suits it: the best two do.
-    pub(super) fn suitors(&self, reachable: &BTreeSet<BrokerId>) -> Vec<BrokerId> {
-        let here = self.states().filter(|state| !state.draining);
-        here.map(|state| state.version.origin)
-            .filter(|id| reachable.contains(id))
-            .collect()
+    /// Brokers that may keep a session's directory, by rising id.
+    pub(super) fn suitors(&self) -> Vec<BrokerId> {
+        let stays = |id: &BrokerId| self.state(*id).is_some_and(|state| !state.draining);
+        self.reachable().filter(stays).collect()
+    }
+}
+
+/// How ways differ; both lists by rising id.
+fn moved(before: &[(BrokerId, BrokerId)], after: &[(BrokerId, BrokerId)]) -> Moved {
+    let mut moved = Moved::default();
+    let (mut old, mut new) = (before.iter().peekable(), after.iter().peekable());
+    loop {
+        let (to, reach) = match (old.peek(), new.peek()) {
+            (Some(a), Some(b)) if a == b => {
+                (old.next(), new.next());
+                continue;
+            }
+            (Some(a), Some(b)) if a.0 == b.0 => (a.0, false),
+            (Some(a), b) if b.is_none_or(|b| a.0 < b.0) => (a.0, true),
+            (_, Some(b)) => (b.0, true),
+            (_, None) => return moved,
+        };
+        old.next_if(|hop| hop.0 == to);
+        new.next_if(|hop| hop.0 == to);
+        moved.hops.push(to);
+        moved.reach.extend(reach.then_some(to));
     }
 }
 

@@ -49,8 +49,6 @@ pub struct Routing {
     directory: Directory,
     joins: Joins,
     links: Links,
-    /// Brokers with a way to them, as of the last settling.
-    reachable: BTreeSet<BrokerId>,
     changes: VecDeque<Change>,
     refused: Refused,
     deadline: Time,
@@ -139,6 +137,17 @@ pub struct Refused {
     pub lost: u64,
 }
 
+/// Bytes a [`Routing`] keeps, by what for; without what the allocator adds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Footprint {
+    /// Records of brokers.
+    pub records: usize,
+    /// Trees, and who joined them.
+    pub joins: usize,
+    /// Own memberships of sessions, and the directory kept for others.
+    pub directory: usize,
+}
+
 /// Why an own filter was not added or removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -163,7 +172,6 @@ impl Routing {
             directory: Directory::new(id),
             joins: Joins::new(id),
             links: Links::default(),
-            reachable: BTreeSet::from([id]),
             changes: VecDeque::new(),
             refused: Refused::default(),
             deadline: Time::NEVER,
@@ -273,14 +281,15 @@ impl Routing {
     }
 
     /// The link by which streams that enter the network at `origin` are expected.
-    pub fn parent(&mut self, origin: BrokerId) -> Option<LinkId> {
-        self.map.next_hop(origin, None, &self.links)
+    #[must_use]
+    pub fn parent(&self, origin: BrokerId) -> Option<LinkId> {
+        self.map.next_hop(origin, &self.links)
     }
 
     /// Whether there is a way to a broker.
     #[must_use]
     pub fn has_way(&self, id: BrokerId) -> bool {
-        self.reachable.contains(&id)
+        self.map.has_way(id)
     }
 
     /// What is known of this life of a broker.
@@ -292,7 +301,7 @@ impl Routing {
     /// All brokers on the map, this one included, and whether there is a way to them.
     pub fn brokers(&self) -> impl Iterator<Item = (&sangam_wire::LinkState, bool)> {
         let states = self.map.states();
-        states.map(|state| (state, self.reachable.contains(&state.version.origin)))
+        states.map(|state| (state, self.map.has_way(state.version.origin)))
     }
 
     /// Links that are up.
@@ -301,14 +310,29 @@ impl Routing {
     }
 
     /// A number that is the same in all brokers with the same map.
-    pub fn epoch(&mut self) -> u64 {
+    pub fn epoch(&self) -> u64 {
         self.map.epoch()
+    }
+
+    /// What this broker's own clients want, by scope.
+    pub fn own_filters(&self) -> impl Iterator<Item = &Filter> {
+        self.own.all_filters()
     }
 
     /// Own filters; trees that neighbours have joined here; sessions kept as their directory.
     #[must_use]
     pub fn sizes(&self) -> (usize, usize, usize) {
         (self.own.len(), self.joins.len(), self.directory.len())
+    }
+
+    /// What its tables take.
+    #[must_use]
+    pub fn footprint(&self) -> Footprint {
+        Footprint {
+            records: self.map.bytes(),
+            joins: self.joins.bytes(),
+            directory: self.directory.bytes(),
+        }
     }
 
     /// What was not taken from neighbours so far.

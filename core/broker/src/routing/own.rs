@@ -78,6 +78,10 @@ impl Own {
         last
     }
 
+    pub(super) fn all_filters(&self) -> impl Iterator<Item = &Filter> {
+        self.filters.values().flat_map(BTreeMap::keys)
+    }
+
     pub(super) fn filters(&self, scope: &Scope) -> impl Iterator<Item = &Filter> {
         self.filters.get(scope).into_iter().flat_map(BTreeMap::keys)
     }

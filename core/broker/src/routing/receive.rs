@@ -5,7 +5,7 @@ use sangam_wire::{DIGEST_MAX, LinkState, Register, Sources, Version};
 use super::directory::{Part, Registered};
 use super::joins::Key;
 use super::links::Item;
-use super::map::Taken;
+use super::map::{Moved, Taken};
 use super::*;
 
 impl Routing {
@@ -39,8 +39,10 @@ impl Routing {
         }
     }
 
+    /// Our links came, went or weigh otherwise: another may lead to the same neighbour.
     pub(super) fn own_links_changed(&mut self) {
         self.map.set_links(self.links.views());
+        self.joins.touch_all();
     }
 
     pub(super) fn message(&mut self, link: LinkId, message: &Message) {
@@ -124,8 +126,8 @@ impl Routing {
     }
 
     fn sources(&mut self, sources: &Sources) {
-        let (map, reachable) = (&self.map, &self.reachable);
-        let cut_off = |id: &BrokerId| map.state(*id).is_some() && !reachable.contains(id);
+        let map = &self.map;
+        let cut_off = |id: &BrokerId| map.state(*id).is_some() && !map.has_way(*id);
         for origin in self.directory.answered(self.now, sources, cut_off) {
             self.joins.touch(Key {
                 origin,
@@ -136,7 +138,7 @@ impl Routing {
     }
 
     fn pass_on(&mut self, from: LinkId, (to, hop_limit): (BrokerId, u8), message: Message) {
-        let next = self.map.next_hop(to, None, &self.links);
+        let next = self.map.next_hop(to, &self.links);
         match next.filter(|next| *next != from && hop_limit > 0) {
             Some(next) => self.send(next, message),
             None => self.refused.lost += 1,
@@ -154,7 +156,7 @@ impl Routing {
             match message {
                 Message::Register(register) if to == self.id => self.register(&register),
                 Message::Sources(sources) if to == self.id => self.sources(&sources),
-                message => match self.map.next_hop(to, None, &self.links) {
+                message => match self.map.next_hop(to, &self.links) {
                     Some(link) => self.send(link, message),
                     None => self.refused.lost += 1,
                 },
@@ -171,7 +173,7 @@ impl Routing {
     /// What our clients want in a scope has changed.
     pub(super) fn wants_changed(&mut self, scope: &Scope) {
         let sources = if scope.is_wide() {
-            self.reachable.clone()
+            self.map.reachable().collect()
         } else {
             self.enroll(scope);
             self.directory.sources(scope)
@@ -192,8 +194,7 @@ impl Routing {
             sink: self.own.wants(scope),
         };
         let before = self.directory.sources(scope);
-        let suitors = self.map.suitors(&self.reachable);
-        let told = self.directory.enroll(self.now, scope, part, &suitors);
+        let told = self.directory.enroll(self.now, scope, part);
         self.dispatch(told);
         for origin in before.difference(&self.directory.sources(scope)) {
             self.joins.touch(Key {
@@ -213,8 +214,8 @@ impl Routing {
         if self.map.expire(now) {
             self.joins.touch_all();
         }
-        if self.map.settle() {
-            self.graph_changed();
+        if let Some(moved) = self.map.settle(now) {
+            self.graph_changed(&moved);
         }
         let repeated = self.directory.repeat(now);
         self.dispatch(repeated);
@@ -226,25 +227,22 @@ impl Routing {
         self.note_deadline();
     }
 
-    fn graph_changed(&mut self) {
-        let before = core::mem::replace(&mut self.reachable, self.map.reachable());
-        let moved: Vec<BrokerId> = before
-            .symmetric_difference(&self.reachable)
-            .copied()
-            .collect();
-        for origin in moved {
-            self.note(Change::Origin(origin));
-            if self.own.wants(&Scope::WIDE) {
+    fn graph_changed(&mut self, moved: &Moved) {
+        for origin in &moved.hops {
+            self.note(Change::Origin(*origin));
+            self.joins.touch_origin(*origin);
+        }
+        self.joins.touch_detours();
+        if self.own.wants(&Scope::WIDE) {
+            for origin in &moved.reach {
                 self.joins.touch(Key {
-                    origin,
+                    origin: *origin,
                     scope: Scope::WIDE,
                     avoid: None,
                 });
             }
         }
-        self.joins.touch_all();
-        let suitors = self.map.suitors(&self.reachable);
-        let told = self.directory.move_homes(self.now, &suitors);
+        let told = self.directory.move_homes(self.now, self.map.suitors());
         self.dispatch(told);
     }
 

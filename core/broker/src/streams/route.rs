@@ -22,6 +22,7 @@ impl StreamTable {
                 // other, around a cycle; so nobody new is told by them.
                 wanted = wanted.intersection(stream.told);
             }
+            self.dirty |= stream.turn(routing.parent(id.broker()));
             // What only this neighbour brings is not for it. With another one that brings it,
             // this one may need it back: a tree turns around when a link behind it dies.
             if let Parent::Link(parent) = stream.parent
@@ -133,6 +134,17 @@ impl StreamTable {
 }
 
 impl Stream {
+    /// Of several neighbours that announce it the one on the shortest way is its parent: the
+    /// others may wait for us to send it to them. Whether it is another now.
+    fn turn(&mut self, parent: Option<LinkId>) -> bool {
+        let announcing = parent.filter(|link| self.parents.contains(*link));
+        let (Parent::Link(before), Some(link)) = (self.parent, announcing) else {
+            return false;
+        };
+        self.parent = Parent::Link(link);
+        before != link
+    }
+
     fn tidings(&mut self, link: LinkId, id: StreamId) -> Option<Message> {
         match (self.wanted.contains(link), self.told.contains(link)) {
             (true, false) => {

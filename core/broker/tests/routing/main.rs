@@ -20,6 +20,8 @@ const B: BrokerId = BrokerId(20);
 const C: BrokerId = BrokerId(30);
 const TO_A: LinkId = LinkId(0);
 const TO_B: LinkId = LinkId(1);
+/// Between two times at which ways follow records.
+const PAUSE: Duration = Duration::from_millis(20);
 
 /// Us between A and B, which have a link, too; C hangs on both.
 ///
@@ -45,6 +47,9 @@ fn broker() -> Broker {
     ] {
         broker.hears(TO_A, state(origin, 1, links));
     }
+    // Ways follow the last record a little later, and the next one at once.
+    broker.later(PAUSE);
+    broker.now += PAUSE;
     broker
 }
 

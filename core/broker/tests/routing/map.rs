@@ -134,3 +134,22 @@ fn what_a_broker_says_of_itself_reaches_its_neighbours() {
         ("eu", 40, true)
     );
 }
+
+#[test]
+fn ways_follow_the_first_of_many_records_at_once_and_the_others_together() {
+    let mut broker = broker();
+    let epoch = broker.routing.epoch();
+    broker.hears(TO_A, state(C, 2, &[(A, 3)]));
+    let first = broker.routing.epoch();
+    assert_ne!(first, epoch);
+    broker.hears(TO_A, state(C, 3, &[]));
+    assert_eq!(broker.routing.epoch(), first);
+    assert_eq!(broker.routing.deadline(), Some(broker.now + PAUSE));
+    broker.later(PAUSE);
+    assert!(!broker.routing.has_way(C));
+    // A link of our own does not wait.
+    broker.does(RoutingInput::LinkDown(TO_B));
+    assert!(broker.routing.has_way(B));
+    broker.does(RoutingInput::LinkDown(TO_A));
+    assert!(!broker.routing.has_way(A));
+}

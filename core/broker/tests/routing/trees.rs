@@ -13,6 +13,8 @@ fn a_session_is_looked_for_in_its_directory_and_then_its_sources_are_joined() {
                 .iter()
                 .all(|register| register.sink && !register.source)
     );
+    // A directory may be further away than events may go.
+    assert!(asked.iter().all(|register| register.route.hop_limit == 64));
     let said = broker.hears(TO_B, sources(B, &[A, US]));
     assert_eq!(joins(&said), [(TO_A, join(A, &["a/room/#"]))]);
     // A source that is told no more is left, but not in haste.

@@ -50,35 +50,46 @@ impl Minimum {
     }
 }
 
+/// A jump is remembered so long.
+const JUMP_KEPT: Duration = Duration::from_secs(5);
+
 /// The queueing delay: what a packet's way took above the least of the last ten seconds.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Queueing {
     base: Minimum,
     /// The last few delays: their least is the standing queue, without the noise of schedulers.
     recent: [(Time, i64); 4],
-    /// When the path was last seen (nearly) empty.
-    emptied: Time,
+    /// The largest rise from one delay to the next in a while.
+    jump: (Time, i64),
 }
-
-/// Below this the queue counts as empty.
-const EMPTY_US: i64 = 1_500;
 
 impl Queueing {
     pub(super) fn new(window: Duration) -> Self {
         Self {
             base: Minimum::new(window),
             recent: [(Time::ZERO, i64::MAX); 4],
-            emptied: Time::ZERO,
+            jump: (Time::ZERO, 0),
         }
+    }
+
+    /// Whether nothing was noted yet.
+    pub(super) fn is_new(&self) -> bool {
+        self.base.get() == i64::MAX
+    }
+
+    /// An empty path takes so long.
+    pub(super) fn seed(&mut self, now: Time, delay_us: i64) {
+        self.base.note(now, delay_us);
     }
 
     pub(super) fn note(&mut self, now: Time, delay_us: i64) {
         self.base.note(now, delay_us);
+        let rise = delay_us.saturating_sub(self.recent[0].1);
+        if rise > self.jump.1 || now - self.jump.0 > JUMP_KEPT {
+            self.jump = (now, rise);
+        }
         self.recent.rotate_right(1);
         self.recent[0] = (now, delay_us);
-        if delay_us <= self.base.get().saturating_add(EMPTY_US) {
-            self.emptied = now;
-        }
     }
 
     /// The standing queue: the least delay in the last `span`, of four samples at most.
@@ -93,15 +104,15 @@ impl Queueing {
         self.above_base(self.recent[0].1)
     }
 
-    pub(super) fn emptied(&self) -> Time {
-        self.emptied
+    /// Whether the delay rose to this at once, as a queue does not.
+    pub(super) fn jumped(&self, queue: Duration) -> bool {
+        self.jump.1.max(0).unsigned_abs() >= micros(queue) / 2
     }
 
     /// The way has become longer: its delay is now the least there is.
-    pub(super) fn moved(&mut self, now: Time, queue: Duration) {
+    pub(super) fn moved(&mut self, queue: Duration) {
         let base = self.base.get().saturating_add_unsigned(micros(queue));
         self.base.restart(base);
-        self.emptied = now;
     }
 
     fn above_base(&self, delay: i64) -> Duration {

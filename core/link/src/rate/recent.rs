@@ -5,7 +5,7 @@ use core::time::Duration;
 use crate::measure::Sample;
 
 /// Samples that are kept.
-const KEPT: usize = 16;
+const KEPT: usize = 32;
 /// Shorter times say little: receivers take packets in batches.
 const SPAN_MIN: Duration = Duration::from_millis(45);
 

@@ -1,5 +1,6 @@
 //! Control messages to bytes and back; `docs/spec/wire.md` draws each layout.
 
+use sangam_model::limits::TOKEN_LEN_MAX;
 use sangam_model::{Class, Filter, MediaInfo, MediaInfoError, StreamId, Topic};
 
 use super::{Join, LinkState, MESSAGE_LEN_MAX, Message, Refusal, Register, Sources, network};
@@ -23,6 +24,7 @@ mod kind {
     pub(super) const JOIN: u8 = 14;
     pub(super) const REGISTER: u8 = 15;
     pub(super) const SOURCES: u8 = 16;
+    pub(super) const AUTHENTICATE: u8 = 20;
 }
 
 impl Message {
@@ -78,6 +80,10 @@ impl Message {
             kind::JOIN => Self::Join(Join::read(&mut read)?),
             kind::REGISTER => Self::Register(Register::read(&mut read)?),
             kind::SOURCES => Self::Sources(Sources::read(&mut read)?),
+            kind::AUTHENTICATE => Self::Authenticate {
+                request: read.u32()?,
+                token: checked_token(read.text16()?)?.to_owned(),
+            },
             _ => return Err(WireError::Kind),
         })
     }
@@ -87,7 +93,8 @@ impl Message {
     /// # Errors
     /// [`WireError::Oversized`], [`WireError::Value`], [`WireError::Text`] or
     /// [`WireError::Class`] if [`Message::decode`] would refuse it, which only
-    /// lists and texts that are too long and a [`MediaInfo`] that is not valid can bring about.
+    /// lists and texts that are too long, a [`MediaInfo`] or a token that is not valid can bring
+    /// about.
     pub fn encode(&self, out: &mut Vec<u8>) -> Result<(), WireError> {
         let start = out.len();
         let result = self.append(out).and_then(|()| {
@@ -159,6 +166,10 @@ impl Message {
             Self::Join(join) => join.put(out)?,
             Self::Register(register) => register.put(out)?,
             Self::Sources(sources) => sources.put(out)?,
+            Self::Authenticate { request, token } => {
+                out.put_u32(*request);
+                out.put_text16(checked_token(token)?)?;
+            }
         }
         Ok(())
     }
@@ -179,6 +190,7 @@ impl Message {
             Self::Join(_) => kind::JOIN,
             Self::Register(_) => kind::REGISTER,
             Self::Sources(_) => kind::SOURCES,
+            Self::Authenticate { .. } => kind::AUTHENTICATE,
         }
     }
 }
@@ -206,6 +218,15 @@ fn media(read: &mut Reader<'_>) -> Result<MediaInfo, WireError> {
     };
     media.validate().map_err(media_error)?;
     Ok(media)
+}
+
+fn checked_token(token: &str) -> Result<&str, WireError> {
+    match token.len() {
+        0 => Err(WireError::Value),
+        1..=TOKEN_LEN_MAX if token.bytes().all(|byte| byte.is_ascii_graphic()) => Ok(token),
+        1..=TOKEN_LEN_MAX => Err(WireError::Text),
+        _ => Err(WireError::Oversized),
+    }
 }
 
 fn put_stream_info(out: &mut Vec<u8>, topic: &Topic, media: &MediaInfo) -> Result<(), WireError> {

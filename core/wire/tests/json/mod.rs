@@ -215,6 +215,10 @@ pub(crate) fn message(message: &Message) -> Value {
         Message::Join(join) => name("join", self::join(join)),
         Message::Register(register) => name("register", self::register(register)),
         Message::Sources(sources) => name("sources", self::sources(sources)),
+        Message::Authenticate { request, token } => name(
+            "authenticate",
+            json!({ "request": request, "token": token }),
+        ),
     }
 }
 

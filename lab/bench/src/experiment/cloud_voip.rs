@@ -14,7 +14,7 @@ use crate::paper;
 use crate::process::Queuing;
 use crate::progress::Progress;
 use crate::report::{Bound, Plot, Report, Row};
-use crate::scenario::{self, Meeting, Outcome, Plan, Seen, Stand, Station, World};
+use crate::scenario::{self, Meeting, Outcome, Plan, Seen, Stand, Venue, World};
 
 const MEETING: usize = 200;
 const USERS: [usize; 11] = [200, 400, 600, 800, 1200, 1400, 1600, 1800, 2000, 2200, 2400];
@@ -60,7 +60,7 @@ pub(super) fn run_across(options: &Options) -> Result<Reports, Error> {
             site: eu,
             dials: Vec::new(),
         }],
-        places: vec![Station {
+        places: vec![Venue {
             site: us,
             broker: 0,
         }],

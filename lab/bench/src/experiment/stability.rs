@@ -12,7 +12,7 @@ use crate::paper;
 use crate::process::Queuing;
 use crate::progress::Progress;
 use crate::report::{Bound, Report, Row};
-use crate::scenario::{self, Meeting, Plan, Stand, Station, World};
+use crate::scenario::{self, Meeting, Plan, Stand, Venue, World};
 
 /// Streams over the link, each of 80 packets of 1 KB a second, each with one measured receiver.
 const STREAMS: usize = 40;
@@ -74,13 +74,13 @@ fn world(network: &Emulator) -> World {
         site: sites.get(number).cloned(),
         dials: number.checked_sub(1).into_iter().collect(),
     };
-    let station = |broker: usize| Station {
+    let venue = |broker: usize| Venue {
         site: sites.get(broker).cloned(),
         broker,
     };
     World {
         brokers: [0, 1].map(stand).into(),
-        places: [0, 1].map(station).into(),
+        places: [0, 1].map(venue).into(),
         paths: Some(network.control().clone()),
     }
 }

@@ -14,7 +14,7 @@ use crate::paper;
 use crate::process::Queuing;
 use crate::progress::Progress;
 use crate::report::{Bound, Plot, Report, Row};
-use crate::scenario::{self, Meeting, Outcome, Place, Plan, Seen, Stand, Station, World};
+use crate::scenario::{self, Meeting, Outcome, Place, Plan, Seen, Stand, Venue, World};
 
 /// The paper's sites and their one-way delay from the first, where the broker is, in
 /// microseconds: the first row of Table 14 less Indiana's, which is the broker's own. The first
@@ -28,6 +28,8 @@ const SITES: [(&str, u64); 5] = [
 ];
 const FIRST: usize = 0;
 const UK: usize = 4;
+/// Both sites of Indiana share one broker, as they are in one town.
+const WITH_BROKER: [usize; 4] = [FIRST, 2, 3, UK];
 const USERS: [usize; 4] = [4, 50, 100, 150];
 const SEED: u64 = 14;
 
@@ -57,6 +59,15 @@ const EACH: Layout = Layout {
     brokers_everywhere: true,
     publisher: FIRST,
 };
+
+impl Layout {
+    fn with_broker(&self) -> &'static [usize] {
+        match self.brokers_everywhere {
+            true => &WITH_BROKER,
+            false => &WITH_BROKER[..1],
+        }
+    }
+}
 
 /// Measures all layouts.
 pub(super) fn run(options: &Options) -> Result<Reports, Error> {
@@ -135,16 +146,12 @@ fn network() -> Result<Emulator, Error> {
 
 fn world(network: &Emulator, layout: &Layout) -> World {
     let sites: &[Site] = network.sites();
-    // Both sites of Indiana share one broker, as they are in one town.
-    let with_broker: Vec<usize> = match layout.brokers_everywhere {
-        true => vec![FIRST, 2, 3, UK],
-        false => vec![FIRST],
-    };
+    let with_broker = layout.with_broker();
     let stand = |site: &usize| Stand {
         site: sites.get(*site).cloned(),
         dials: (*site != FIRST).then_some(0).into_iter().collect(),
     };
-    let station = |site: &Site| Station {
+    let venue = |site: &Site| Venue {
         site: Some(site.clone()),
         broker: with_broker
             .iter()
@@ -153,13 +160,13 @@ fn world(network: &Emulator, layout: &Layout) -> World {
     };
     World {
         brokers: with_broker.iter().map(stand).collect(),
-        places: sites.iter().map(station).collect(),
+        places: sites.iter().map(venue).collect(),
         paths: Some(network.control().clone()),
     }
 }
 
 fn plan(options: &Options, layout: &Layout, users: usize) -> Plan {
-    let brokers = if layout.brokers_everywhere { 4 } else { 1 };
+    let brokers = layout.with_broker().len();
     Plan {
         media: Media::Video,
         brokers,
@@ -217,7 +224,7 @@ fn check(report: &mut Report, layout: &Layout, (users, outcome): (usize, &Outcom
         Bound::AtMost(LOSS_PERCENT_MAX),
     );
     if layout.brokers_everywhere {
-        let most = [2, 3, UK].map(|site| mbps(outcome, site)).into_iter();
+        let most = WITH_BROKER[1..].iter().map(|site| mbps(outcome, *site));
         report.verdict.check(
             format!("{users} users per site: Mb/s into a site with a broker"),
             most.fold(0.0, f64::max),

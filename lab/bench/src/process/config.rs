@@ -61,7 +61,11 @@ impl Setup {
              tcp = []\n\
              http = \"{http}\"\n\n\
              [links]\n\
-             accept = [\"{neighbours}\"]\n",
+             accept = [\"{neighbours}\"]\n\n\
+             [auth]\n\
+             required = false\n\n\
+             [limits]\n\
+             clients_per_address = 262144\n",
             self.number,
             self.shards,
             self.queuing.name(),

@@ -10,7 +10,7 @@ use sangam_model::{Filter, Topic};
 use super::POLL;
 use super::outcome::Heard;
 use super::plan::{Plan, Probe};
-use super::world::{Station, World};
+use super::world::{Venue, World};
 use crate::args::Receivers;
 use crate::crowd::{Home, Listener, Published, Purpose, Spec};
 use crate::error::Error;
@@ -30,7 +30,7 @@ pub(super) struct Crowd {
     /// Measured ones.
     pub(super) probes: Listener,
     /// Where everybody is.
-    places: Vec<Station>,
+    places: Vec<Venue>,
     /// Whose the measured ones are, in the order they joined.
     seats: Vec<(usize, Probe)>,
 }
@@ -147,7 +147,7 @@ impl Crowd {
     }
 
     /// The threads of passive participants that live in a place.
-    fn listeners_at(&self, place: &Station) -> Vec<usize> {
+    fn listeners_at(&self, place: &Venue) -> Vec<usize> {
         let all = self.passive.iter().enumerate();
         all.filter(|(_, listener)| listener.home.is_at(place.site.as_ref()))
             .map(|(number, _)| number)
@@ -230,7 +230,7 @@ fn shares(plan: &Plan) -> Vec<f64> {
     shares
 }
 
-fn listen(brokers: &[Broker], place: &Station, meeting: usize) -> Spec {
+fn listen(brokers: &[Broker], place: &Venue, meeting: usize) -> Spec {
     Spec {
         broker: brokers[place.broker].udp,
         purpose: Purpose::Listen(filter(meeting)),

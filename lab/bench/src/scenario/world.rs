@@ -14,7 +14,7 @@ pub(crate) struct World {
     /// In the order they start.
     pub(crate) brokers: Vec<Stand>,
     /// Where participants are.
-    pub(crate) places: Vec<Station>,
+    pub(crate) places: Vec<Venue>,
     /// The paths between sites; `None`: everything is on loopback.
     pub(crate) paths: Option<Control>,
 }
@@ -30,7 +30,7 @@ pub(crate) struct Stand {
 
 /// Participants of one place.
 #[derive(Clone, Debug)]
-pub(crate) struct Station {
+pub(crate) struct Venue {
     /// Their site; `None`: loopback.
     pub(crate) site: Option<Site>,
     /// Their broker.
@@ -44,10 +44,10 @@ impl World {
             site: None,
             dials: number.checked_sub(1).into_iter().collect(),
         };
-        let station = |broker| Station { site: None, broker };
+        let venue = |broker| Venue { site: None, broker };
         Self {
             brokers: (0..brokers).map(stand).collect(),
-            places: (0..brokers).map(station).collect(),
+            places: (0..brokers).map(venue).collect(),
             paths: None,
         }
     }

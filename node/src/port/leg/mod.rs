@@ -223,6 +223,10 @@ impl Port for LegPort {
         "leg"
     }
 
+    fn is_trusted(&self) -> bool {
+        true
+    }
+
     fn start(&mut self, _: &mut Context<'_>) -> io::Result<()> {
         Ok(())
     }

@@ -26,6 +26,7 @@ use sangam_wire::feedback::Feedback;
 use sangam_wire::{Frame, Hello, Message, Refusal, Refuse, Role, Welcome, WireError, is_event};
 
 use super::request;
+use crate::addresses::Knock;
 use crate::certificate::Certificate;
 use crate::counters::Counters;
 use crate::feedback;
@@ -141,7 +142,17 @@ impl QuicPort {
         if index >= self.peers.len() {
             self.peers.resize_with(index + 1, || None);
         }
-        self.peers[index] = Some(Peer::default());
+        let Some(address) = self.endpoint.peer(key).map(|peer| peer.ip()) else {
+            return;
+        };
+        let surplus = match self.greeting.addresses.knock(address) {
+            Knock::Enter { surplus } => surplus,
+            Knock::Leave => {
+                self.counters.dropped(DropReason::AddressFull);
+                return self.endpoint.close(key, cx.now, "too many of one address");
+            }
+        };
+        self.peers[index] = Some(Peer::new(address, surplus));
         self.count += 1;
         self.wheel.set(key, cx.now + HELLO_WITHIN);
     }
@@ -208,8 +219,12 @@ impl QuicPort {
         }
         let frame = match verdict {
             Verdict::Retry(frame) | Verdict::Refuse(frame) => frame,
+            Verdict::Accept { .. } if self.peer(key).is_some_and(|peer| peer.surplus) => {
+                self.counters.dropped(DropReason::AddressFull);
+                Frame::Refuse(Greeting::no_room(hello, Refusal::Limit))
+            }
             Verdict::Accept { .. } if !self.greeting.enter() => {
-                Frame::Refuse(Greeting::full(hello))
+                Frame::Refuse(Greeting::no_room(hello, Refusal::Full))
             }
             Verdict::Accept { .. } => {
                 let config = SessionConfig {
@@ -246,7 +261,11 @@ impl QuicPort {
     /// Carries out what a session wants, and sets the timer.
     fn drain(&mut self, key: PeerKey, cx: &mut Context<'_>) {
         loop {
-            let Some(session) = self.session(key) else {
+            let Some(peer) = self.peer(key) else {
+                return;
+            };
+            let address = peer.address;
+            let Some(session) = &mut peer.session else {
                 return;
             };
             match session.poll(cx.now) {
@@ -258,10 +277,12 @@ impl QuicPort {
                 }
                 // Only broker links are suspected and measured.
                 Some(Output::Suspect | Output::Recovered | Output::Sample(_)) => {}
-                Some(Output::Message(message)) => match request::action(key, message, None) {
-                    Some(action) => cx.actions.push(action),
-                    None => self.counters.dropped(DropReason::ControlUnexpected),
-                },
+                Some(Output::Message(message)) => {
+                    match request::action(key, message, (address, None)) {
+                        Some(action) => cx.actions.push(action),
+                        None => self.counters.dropped(DropReason::ControlUnexpected),
+                    }
+                }
                 Some(Output::Down(reason)) => {
                     return self.remove(key, &reason.to_string(), cx);
                 }
@@ -284,6 +305,7 @@ impl QuicPort {
         let Some(peer) = self.peers.get_mut(key as usize).and_then(Option::take) else {
             return;
         };
+        self.greeting.addresses.leave(peer.address);
         if peer.session.is_some() {
             self.greeting.leave();
         }

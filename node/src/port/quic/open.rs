@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, sync_channel};
 
 use sangam_io::quic::{Config, Endpoint};
-use sangam_io::udp::{UdpOptions, UdpSocket};
+use sangam_io::udp::UdpOptions;
 use sangam_io::wake::Waker;
 use sangam_link::Acceptor;
 
@@ -14,6 +14,7 @@ use crate::broker::StartError;
 use crate::certificate::Certificate;
 use crate::config::BrokerConfig;
 use crate::counters::Counters;
+use crate::sockets;
 use crate::welcome::Greeting;
 
 /// Packets of clients that moved which may wait for a shard.
@@ -38,7 +39,7 @@ impl Opening {
     /// Another program has the port.
     pub(crate) fn new(address: SocketAddr, wakers: &[Waker]) -> Result<Self, StartError> {
         // The shards' sockets share the port, and so could another process of the same user.
-        bind(address, &UdpOptions::default())?;
+        sockets::bind("quic", address, &UdpOptions::default())?;
         let (mut senders, mut arrivals) = (Vec::new(), Vec::new());
         for waker in wakers {
             let (sender, receiver) = sync_channel(HANDOVERS);
@@ -70,14 +71,10 @@ impl Opening {
             return Err(StartError::Config("a QUIC port needs a certificate"));
         };
         let options = UdpOptions {
-            recv_buffer: config.socket_buffer,
-            send_buffer: config.socket_buffer,
-            gro: true,
             reuse_port: true,
-            path_mtu_discovery: true,
-            ..UdpOptions::default()
+            ..sockets::options(config)
         };
-        let socket = bind(self.address, &options)?;
+        let socket = sockets::bind("quic", self.address, &options)?;
         self.address = socket.local_addr();
         let arrivals = self
             .arrivals
@@ -102,12 +99,4 @@ impl Opening {
             (queued_max, counters),
         ))
     }
-}
-
-fn bind(address: SocketAddr, options: &UdpOptions) -> Result<UdpSocket, StartError> {
-    UdpSocket::bind(address, options).map_err(|source| StartError::Bind {
-        transport: "quic",
-        address,
-        source,
-    })
 }

@@ -1,6 +1,7 @@
 //! One client over QUIC: its session, and what goes first when its path takes less than it wants.
 
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::time::Duration;
 
 use sangam_broker::{Admit, Shedder};
@@ -18,14 +19,26 @@ const FRAME_BYTES: usize = 256 << 10;
 const AUDIO_BYTES: usize = 96 << 10;
 
 /// A connection.
-#[derive(Default)]
 pub(super) struct Peer {
+    /// Whence it came; it may have moved since.
+    pub(super) address: IpAddr,
+    /// Its address has all the clients it may have.
+    pub(super) surplus: bool,
     /// None until the hello.
     pub(super) session: Option<Session>,
     pub(super) shedders: HashMap<StreamId, Shedder>,
 }
 
 impl Peer {
+    pub(super) fn new(address: IpAddr, surplus: bool) -> Self {
+        Self {
+            address,
+            surplus,
+            session: None,
+            shedders: HashMap::new(),
+        }
+    }
+
     /// Whether a packet may join what waits already; `crowded` if only those may queue who have
     /// nothing waiting.
     pub(super) fn admits(&mut self, header: &Header, waiting: Waiting, crowded: bool) -> bool {

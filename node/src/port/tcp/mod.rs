@@ -24,6 +24,8 @@ use sangam_wire::{Frame, Hello, Message, Refusal, Refuse, Role, Welcome, WireErr
 
 use super::peers::Peers;
 use super::request;
+use crate::addresses::Knock;
+use crate::bucket::Bucket;
 use crate::counters::Counters;
 use crate::feedback;
 use crate::welcome::Greeting;
@@ -39,6 +41,9 @@ const QUEUE: OutLimits = OutLimits {
 };
 /// How long a connection may take for its opening (TLS, HTTP) and its hello together.
 const HELLO_WITHIN: Duration = Duration::from_secs(5);
+/// TLS handshakes of one listener in one shard each second: at up to a millisecond each, callers
+/// leave the shard most of its time for those who are there.
+const HANDSHAKES_PER_S: u32 = 300;
 /// Connections of one shard.
 const CONNECTIONS: usize = 8_192;
 
@@ -48,6 +53,8 @@ pub(crate) struct TcpPort {
     acceptor: Acceptor,
     greeting: Greeting,
     counters: Arc<Counters>,
+    /// TLS handshakes that have begun.
+    openings: Bucket,
     peers: Peers<Peer>,
     wheel: Wheel<PeerKey>,
     due: Vec<PeerKey>,
@@ -69,6 +76,7 @@ impl TcpPort {
             acceptor,
             greeting,
             counters,
+            openings: Bucket::default(),
             peers: Peers::default(),
             wheel: Wheel::new(clock::now()),
             due: Vec::new(),
@@ -81,10 +89,17 @@ impl TcpPort {
         loop {
             match self.entrance.next(QUEUE) {
                 // Dropping the stream closes it.
-                Ok(Some(_)) if self.peers.len() >= CONNECTIONS => {
+                Ok(Some(_)) if self.peers.len() >= CONNECTIONS || !self.may_open(cx.now) => {
                     self.counters.dropped(DropReason::FloodHello);
                 }
-                Ok(Some((Some(framed), address))) => self.add(framed, address, cx),
+                Ok(Some((Some(framed), address))) => {
+                    match self.greeting.addresses.knock(address.ip()) {
+                        Knock::Enter { surplus } => {
+                            self.add(framed, (address, surplus), cx);
+                        }
+                        Knock::Leave => self.counters.dropped(DropReason::AddressFull),
+                    }
+                }
                 Ok(Some((None, _))) => self.counters.dropped(DropReason::StreamOpening),
                 Ok(None) => return,
                 Err(error) => return tracing::warn!(%error, "accepting a stream failed"),
@@ -92,9 +107,20 @@ impl TcpPort {
         }
     }
 
-    fn add(&mut self, framed: Framed, address: SocketAddr, cx: &mut Context<'_>) {
+    /// Whether one more may begin now.
+    fn may_open(&mut self, now: Time) -> bool {
+        !self.entrance.transport.is_encrypted() || self.openings.admits(now, HANDSHAKES_PER_S)
+    }
+
+    fn add(
+        &mut self,
+        framed: Framed,
+        (address, surplus): (SocketAddr, bool),
+        cx: &mut Context<'_>,
+    ) {
         let key = self.peers.insert(Peer {
             address,
+            surplus,
             framed: None,
             session: None,
             waits_for_room: false,
@@ -106,8 +132,7 @@ impl TcpPort {
         let token = cx.token | u64::from(key + 1);
         if let Err(error) = cx.poller.add(framed.fd(), token, Interest::Read) {
             tracing::warn!(%error, "the stream of a client cannot be watched");
-            self.peers.remove(key);
-            return;
+            return self.remove(key, cx);
         }
         if let Some(peer) = self.peers.get_mut(key) {
             peer.framed = Some(framed);
@@ -207,8 +232,12 @@ impl TcpPort {
         }
         let frame = match verdict {
             Verdict::Retry(frame) | Verdict::Refuse(frame) => frame,
+            Verdict::Accept { .. } if peer.surplus => {
+                self.counters.dropped(DropReason::AddressFull);
+                Frame::Refuse(Greeting::no_room(hello, Refusal::Limit))
+            }
             Verdict::Accept { .. } if !self.greeting.enter() => {
-                Frame::Refuse(Greeting::full(hello))
+                Frame::Refuse(Greeting::no_room(hello, Refusal::Full))
             }
             Verdict::Accept { .. } => {
                 let config = SessionConfig {
@@ -251,10 +280,13 @@ impl TcpPort {
                 }
                 // Only broker links are suspected and measured.
                 Some(Output::Suspect | Output::Recovered | Output::Sample(_)) => {}
-                Some(Output::Message(message)) => match request::action(key, message, None) {
-                    Some(action) => cx.actions.push(action),
-                    None => self.counters.dropped(DropReason::ControlUnexpected),
-                },
+                Some(Output::Message(message)) => {
+                    let from = (peer.address.ip(), None);
+                    match request::action(key, message, from) {
+                        Some(action) => cx.actions.push(action),
+                        None => self.counters.dropped(DropReason::ControlUnexpected),
+                    }
+                }
                 Some(Output::Down(_)) => {
                     self.write(key, cx);
                     return self.remove(key, cx);
@@ -279,7 +311,7 @@ impl TcpPort {
         let wait = match framed.write() {
             Ok(done) => !done,
             Err(error) => {
-                tracing::debug!(%error, client = %peer.address, "writing to the stream of a client failed");
+                tracing::debug!(%error, client = %peer.address, "writing to a client failed");
                 self.counters.dropped(DropReason::TcpWriteError);
                 return self.remove(key, cx);
             }
@@ -310,6 +342,7 @@ impl TcpPort {
             if peer.session.is_some() {
                 self.greeting.leave();
             }
+            self.greeting.addresses.leave(peer.address.ip());
             self.queued -= peer.queued;
             self.wheel.cancel(key);
             cx.actions.push(Action::Gone { peer: key });

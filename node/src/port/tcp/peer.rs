@@ -21,6 +21,8 @@ const AUDIO_BYTES: usize = 384 << 10;
 /// A connection.
 pub(super) struct Peer {
     pub(super) address: SocketAddr,
+    /// Its address has all the clients it may have.
+    pub(super) surplus: bool,
     /// Away while its units are read.
     pub(super) framed: Option<Framed>,
     /// None until the hello.

@@ -15,7 +15,7 @@ use crate::error::Error;
 use crate::load::{Load, Media};
 use crate::measure::{Reception, Window};
 use crate::process::{Broker, Queuing};
-use crate::scenario::{self, Folder, Stand, Station, World};
+use crate::scenario::{self, Folder, Stand, Venue, World};
 
 const SEED: u64 = 29;
 const POLL: Duration = Duration::from_millis(10);
@@ -185,14 +185,14 @@ fn world(network: &Emulator, topology: &Topology) -> World {
         site: Some(site.clone()),
         dials: topology.dials(number),
     };
-    let station = |(broker, site): (usize, &Site)| Station {
+    let venue = |(broker, site): (usize, &Site)| Venue {
         site: Some(site.clone()),
         broker,
     };
     let sites = || network.sites().iter().enumerate();
     World {
         brokers: sites().map(stand).collect(),
-        places: sites().map(station).collect(),
+        places: sites().map(venue).collect(),
         paths: Some(network.control().clone()),
     }
 }

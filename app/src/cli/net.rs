@@ -1,0 +1,104 @@
+//! Options of `net` and `monitor`: the network as its brokers report it.
+
+use std::net::SocketAddr;
+
+use clap::{Args, Subcommand};
+use sangam_client::Address;
+use sangam_model::{Filter, Topic};
+
+use super::client::LOCAL;
+use super::{ConfigFile, Peer};
+
+/// Options of `sangam net`.
+#[derive(Args, Debug)]
+pub(crate) struct NetArgs {
+    /// Broker to ask, any one of the network; repeat it for other ways to the same, best first
+    #[arg(long, value_name = "ADDRESS", default_value = LOCAL, global = true)]
+    pub(crate) broker: Vec<Address>,
+    #[command(flatten)]
+    pub(crate) peer: Peer,
+    /// How long to wait for brokers that have not reported yet, in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 3, global = true)]
+    pub(crate) wait: u64,
+    /// Print the XML document (see docs/spec/monitor.xsd)
+    #[arg(long, global = true, conflicts_with = "json")]
+    pub(crate) xml: bool,
+    /// What to show; the map by default
+    #[command(subcommand)]
+    pub(crate) what: Option<NetCommand>,
+}
+
+/// What `sangam net` shows.
+#[derive(Clone, Debug, Subcommand)]
+pub(crate) enum NetCommand {
+    /// Who is linked with whom, as a tree from one broker, and the links beside it
+    Map {
+        /// Name or id of the broker at the root; by default the one that is asked
+        #[arg(long, value_name = "BROKER")]
+        root: Option<String>,
+    },
+    /// Every link end with what is measured there
+    Links,
+    /// Every broker with its load
+    Brokers,
+    /// Who wants a topic, and the way events should take to them
+    Route {
+        /// The topic
+        #[arg(value_parser = Topic::new)]
+        topic: Topic,
+    },
+    /// The way sampled events of a topic really take, hop by hop
+    Trace {
+        /// Topic or filter
+        #[arg(value_parser = Filter::new)]
+        topic: Filter,
+        /// Stop after so many traces
+        #[arg(long, value_name = "N", default_value_t = 10)]
+        count: u64,
+        /// Stop after so many seconds
+        #[arg(long, value_name = "N", default_value_t = 30)]
+        seconds: u64,
+    },
+    /// Brokers and links, live
+    Watch {
+        /// Stop after so many seconds
+        #[arg(long, value_name = "N")]
+        seconds: Option<u64>,
+    },
+    /// Exit code 10 unless all hold: 'link.loss_ppm<20000' 'network.brokers>=4'
+    Check {
+        /// MEASURE and a bound (< <= > >= = !=); link.* and broker.* must hold for each of them
+        #[arg(required = true)]
+        expressions: Vec<String>,
+    },
+}
+
+/// Options of `sangam monitor`.
+#[derive(Args, Debug)]
+pub(crate) struct MonitorArgs {
+    /// Brokers to listen through; each is enough, more survive the loss of one
+    #[arg(long, value_name = "ADDRESS", required = true)]
+    pub(crate) broker: Vec<Address>,
+    #[command(flatten)]
+    pub(crate) peer: Peer,
+    /// HTTP address for the merged view
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:4690")]
+    pub(crate) http: SocketAddr,
+    /// Name of this aggregation node
+    #[arg(long, default_value = "monitor", value_parser = super::name)]
+    pub(crate) name: String,
+    /// Pass the merged view on to aggregation nodes above
+    #[arg(long)]
+    pub(crate) publish: bool,
+    /// Secret for XPath queries, as "Authorization: Bearer TOKEN"; without it there are none
+    #[arg(
+        long,
+        env = "SANGAM_API_TOKEN",
+        hide_env_values = true,
+        value_name = "TOKEN"
+    )]
+    pub(crate) token: Option<String>,
+    /// Its [[threshold]] tables are watched over the whole network; actions: alert, webhook
+    #[command(flatten)]
+    pub(crate) file: ConfigFile,
+}

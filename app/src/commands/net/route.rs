@@ -1,0 +1,162 @@
+//! `sangam net route`: who wants a topic, and the way events should take to them.
+
+use sangam_control::monitor::{BrokerView, Graph, Network};
+use sangam_model::{BrokerId, Filter, StreamId, Topic};
+use serde::Serialize;
+
+/// A topic in the network.
+#[derive(Serialize)]
+pub(super) struct Routes {
+    topic: String,
+    /// Brokers with subscribers of their own.
+    wanted_by: Vec<String>,
+    /// Brokers that listed fewer filters than they have: they may want it, too.
+    perhaps: Vec<String>,
+    streams: Vec<Stream>,
+}
+
+#[derive(Serialize)]
+struct Stream {
+    id: String,
+    origin: String,
+    /// To each broker that wants it.
+    ways: Vec<Way>,
+}
+
+#[derive(Serialize)]
+struct Way {
+    to: String,
+    /// Both ends included; empty if there is no way.
+    brokers: Vec<String>,
+    cost: Option<u32>,
+}
+
+/// Looks a topic up in what brokers report.
+pub(super) fn of(network: &Network, topic: &Topic) -> Routes {
+    let graph = Graph::of(network);
+    let fresh = || network.brokers.iter().filter(|view| !view.stale);
+    let wanting: Vec<BrokerId> = fresh()
+        .filter(|view| wants(view, topic))
+        .map(|view| view.report.broker)
+        .collect();
+    let listed_less = |view: &&BrokerView| {
+        view.report.filters > view.report.interest.len() as u64 && !wants(view, topic)
+    };
+    let stream = |origin: BrokerId, id: &str| {
+        let tree = graph.tree(origin);
+        let way = |to: &BrokerId| Way {
+            to: network.label(*to),
+            brokers: tree.way(*to).iter().map(|at| network.label(*at)).collect(),
+            cost: tree.cost(*to),
+        };
+        Stream {
+            id: id.to_owned(),
+            origin: network.label(origin),
+            ways: wanting.iter().map(way).collect(),
+        }
+    };
+    let streams = fresh().flat_map(|view| {
+        let here = view
+            .report
+            .origins
+            .iter()
+            .filter(|one| one.topic == topic.as_str());
+        here.map(|one| stream(view.report.broker, &one.id))
+    });
+    Routes {
+        topic: topic.to_string(),
+        wanted_by: wanting.iter().map(|id| network.label(*id)).collect(),
+        perhaps: fresh()
+            .filter(listed_less)
+            .map(|view| network.label(view.report.broker))
+            .collect(),
+        streams: streams.collect(),
+    }
+}
+
+fn wants(view: &BrokerView, topic: &Topic) -> bool {
+    let filters = view.report.interest.iter();
+    filters
+        .filter_map(|text| Filter::new(text).ok())
+        .any(|filter| filter.matches(topic))
+}
+
+/// What a trace says about the computed way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Verdict {
+    /// The way of the computed tree.
+    AsComputed,
+    /// Another one that costs no more.
+    AsShort,
+    /// A dearer one, or over a link that nobody reports.
+    Longer,
+    /// The network does not report enough to tell.
+    Unknown,
+}
+
+/// Compares the way an event took with the tree of its origin.
+pub(super) fn judge(graph: &Graph, stream: StreamId, way: &[BrokerId]) -> Verdict {
+    let (Some(first), Some(last)) = (way.first(), way.last()) else {
+        return Verdict::Unknown;
+    };
+    let tree = graph.tree(stream.broker());
+    let Some(best) = tree.cost(*last).filter(|_| *first == stream.broker()) else {
+        return Verdict::Unknown;
+    };
+    if tree.way(*last) == way {
+        return Verdict::AsComputed;
+    }
+    let step = |pair: &[BrokerId]| {
+        let mut onward = graph.neighbours(pair[0]);
+        onward
+            .find(|(peer, _)| *peer == pair[1])
+            .map(|(_, cost)| cost)
+    };
+    let cost: Option<u32> = way.windows(2).map(step).sum();
+    match cost {
+        Some(cost) if cost <= best => Verdict::AsShort,
+        _ => Verdict::Longer,
+    }
+}
+
+impl std::fmt::Display for Verdict {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::AsComputed => "as computed",
+            Self::AsShort => "another way, as short",
+            Self::Longer => "LONGER than computed",
+            Self::Unknown => "not to be checked",
+        })
+    }
+}
+
+impl std::fmt::Display for Routes {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let list = |names: &[String]| match names {
+            [] => "nobody".to_owned(),
+            names => names.join(", "),
+        };
+        writeln!(f, "{}\nwanted by: {}", self.topic, list(&self.wanted_by))?;
+        if !self.perhaps.is_empty() {
+            writeln!(
+                f,
+                "perhaps (more filters than listed): {}",
+                list(&self.perhaps)
+            )?;
+        }
+        if self.streams.is_empty() {
+            writeln!(f, "no stream is reported there")?;
+        }
+        for stream in &self.streams {
+            writeln!(f, "stream {} from {}", stream.id, stream.origin)?;
+            for way in &stream.ways {
+                match way.cost {
+                    Some(cost) => writeln!(f, "  {} (cost {cost})", way.brokers.join(" → "))?,
+                    None => writeln!(f, "  no way to {}", way.to)?,
+                }
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,107 @@
+//! The network map, where clients should go, and leaving in good order.
+
+use axum::Json;
+use axum::extract::{ConnectInfo, Query};
+use axum::http::HeaderMap;
+use sangam_control::Problem;
+use sangam_model::Topic;
+use sangam_node::{MapBroker, NetworkMap};
+use sangam_route::{Candidate, locate};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::{Shared, ask};
+
+/// Brokers named by [`best`] unless told otherwise, and at most.
+const BEST: usize = 3;
+const BEST_MAX: usize = 16;
+
+/// Who asks where to go.
+#[derive(Debug, Deserialize)]
+pub(super) struct Wish {
+    session: String,
+    region: Option<String>,
+    count: Option<usize>,
+}
+
+/// Every broker on the map, with its links and their weights.
+pub(super) async fn map(state: Shared) -> Result<Json<Value>, Problem> {
+    let map = current(&state).await?;
+    let brokers: Vec<Value> = map.brokers.iter().map(broker).collect();
+    Ok(Json(
+        json!({ "epoch": format!("{:016x}", map.epoch), "brokers": brokers }),
+    ))
+}
+
+/// The best brokers for a client of a session.
+pub(super) async fn best(state: Shared, Query(wish): Query<Wish>) -> Result<Json<Value>, Problem> {
+    let session = Topic::new(&wish.session).map_err(|error| {
+        Problem::bad(format!("session {:?}: {error}", wish.session))
+            .hint("name tenant and session, such as /v1/locate?session=acme/weekly&region=eu")
+    })?;
+    let map = current(&state).await?;
+    // This broker's own place if the caller does not know its own.
+    let here = map.brokers.first().map(|own| own.region.clone());
+    let region = wish.region.or(here).unwrap_or_default();
+    let usable = |one: &&MapBroker| one.reachable && !one.draining && !one.address.is_empty();
+    let usable: Vec<&MapBroker> = map.brokers.iter().filter(usable).collect();
+    let candidates: Vec<Candidate<'_>> = usable
+        .iter()
+        .map(|one| Candidate {
+            id: one.id,
+            region: &one.region,
+            load: one.load,
+        })
+        .collect();
+    let count = wish.count.unwrap_or(BEST).min(BEST_MAX);
+    let chosen = locate(session.as_str(), &region, &candidates, count);
+    let found = chosen
+        .iter()
+        .filter_map(|id| usable.iter().find(|one| one.id == *id));
+    let brokers: Vec<Value> = found
+        .map(|one| {
+            json!({
+                "id": one.id.to_string(),
+                "address": one.address,
+                "region": one.region,
+                "load_percent": one.load,
+            })
+        })
+        .collect();
+    Ok(Json(
+        json!({ "session": session.as_str(), "brokers": brokers }),
+    ))
+}
+
+/// Streams go around this broker from now on, and nobody is sent here; it still serves who is here.
+pub(super) async fn drain(
+    state: Shared,
+    ConnectInfo(caller): ConnectInfo<std::net::SocketAddr>,
+    headers: HeaderMap,
+) -> Result<Json<Value>, Problem> {
+    state.access.may_change(caller, &headers)?;
+    ask(&state, sangam_node::Broker::drain).await?;
+    Ok(Json(json!({ "draining": true })))
+}
+
+async fn current(state: &Shared) -> Result<NetworkMap, Problem> {
+    let map = ask(state, sangam_node::Broker::map).await?;
+    map.ok_or_else(|| Problem::unavailable("the broker is stopping"))
+}
+
+fn broker(one: &MapBroker) -> Value {
+    let link = |(to, weight): &(_, u16)| {
+        let to: &sangam_model::BrokerId = to;
+        json!({ "to": to.to_string(), "weight": weight })
+    };
+    json!({
+        "id": one.id.to_string(),
+        "incarnation": one.incarnation.0,
+        "region": one.region,
+        "address": one.address,
+        "load_percent": one.load,
+        "draining": one.draining,
+        "reachable": one.reachable,
+        "links": one.links.iter().map(link).collect::<Vec<_>>(),
+    })
+}

@@ -1,0 +1,75 @@
+//! A network that brokers join, as its operator sees it over HTTP.
+
+#![allow(clippy::unwrap_used, reason = "helpers of a test fail like a test")]
+
+mod common;
+
+use std::time::{Duration, Instant};
+
+use common::Broker;
+use serde_json::Value;
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// What a broker answers, once it is so.
+fn eventually(broker: &Broker, path: &str, so: impl Fn(&Value) -> bool) -> Value {
+    let until = Instant::now() + PATIENCE;
+    loop {
+        let (status, body) = broker.get(path);
+        let answer: Value = serde_json::from_str(&body).unwrap();
+        if status == 200 && so(&answer) {
+            return answer;
+        }
+        assert!(Instant::now() < until, "{path} stays {body}");
+        std::thread::park_timeout(Duration::from_millis(20));
+    }
+}
+
+fn joined(broker: &Broker, region: &str) -> Broker {
+    Broker::start(&["--join", &broker.udp.to_string(), "--region", region])
+}
+
+/// Regions of the brokers that a client should go to, best first.
+fn regions(answer: &Value) -> Vec<&str> {
+    let brokers = answer["brokers"].as_array().unwrap().iter();
+    brokers.map(|one| one["region"].as_str().unwrap()).collect()
+}
+
+#[test]
+fn brokers_that_join_are_on_every_map_and_clients_are_sent_to_the_nearest() {
+    let first = Broker::start(&["--region", "asia"]);
+    let second = joined(&first, "europe");
+    let third = joined(&second, "america");
+    let brokers = [&first, &second, &third];
+    for broker in brokers {
+        eventually(broker, "/v1/map", |map| {
+            let known = map["brokers"].as_array().unwrap();
+            // Three regions of one: each is linked with both others.
+            known.len() == 3
+                && known.iter().all(|one| {
+                    one["reachable"] == true && one["links"].as_array().unwrap().len() == 2
+                })
+        });
+    }
+    let epoch = |broker: &Broker| eventually(broker, "/v1/map", |_| true)["epoch"].clone();
+    let same = |_: &Value| epoch(&second) == epoch(&first) && epoch(&third) == epoch(&first);
+    eventually(&first, "/v1/map", same);
+
+    let wish = "/v1/locate?session=acme/weekly&region=america";
+    let answer = eventually(&first, wish, |_| true);
+    assert_eq!(regions(&answer)[0], "america", "{answer}");
+    assert_eq!(answer["brokers"][0]["address"], third.udp.to_string());
+
+    let (status, body) = third.request("POST", "/v1/drain", &[], "");
+    assert_eq!(status, 200, "{body}");
+    let gone = |answer: &Value| !regions(answer).contains(&"america");
+    assert_eq!(regions(&eventually(&first, wish, gone)).len(), 2);
+}
+
+#[test]
+fn a_session_that_is_no_topic_is_explained() {
+    let broker = Broker::start(&[]);
+    let (status, body) = broker.get("/v1/locate?session=a//b");
+    assert_eq!(status, 400);
+    assert!(body.contains("tenant"), "{body}");
+}

@@ -1,0 +1,95 @@
+//! Errors of HTTP as JSON that says what to do.
+
+use axum::Json;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use serde_json::{Map, Value, json};
+
+/// A refused request.
+#[derive(Debug)]
+pub struct Problem {
+    status: StatusCode,
+    error: String,
+    hint: String,
+    more: Map<String, Value>,
+}
+
+impl Problem {
+    /// Any status.
+    pub fn new(status: StatusCode, error: impl Into<String>) -> Self {
+        Self {
+            status,
+            error: error.into(),
+            hint: String::new(),
+            more: Map::new(),
+        }
+    }
+
+    /// 400: the request makes no sense.
+    pub fn bad(error: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, error)
+    }
+
+    /// 401: a token is needed.
+    pub fn unauthorized(error: impl Into<String>) -> Self {
+        Self::new(StatusCode::UNAUTHORIZED, error)
+    }
+
+    /// 403: this is not for the caller.
+    pub fn forbidden(error: impl Into<String>) -> Self {
+        Self::new(StatusCode::FORBIDDEN, error)
+    }
+
+    /// 404: no such thing.
+    pub fn not_found(error: impl Into<String>) -> Self {
+        Self::new(StatusCode::NOT_FOUND, error)
+    }
+
+    /// 405: another method.
+    pub fn method(error: impl Into<String>) -> Self {
+        Self::new(StatusCode::METHOD_NOT_ALLOWED, error)
+    }
+
+    /// 409: in the way of something that exists.
+    pub fn conflict(error: impl Into<String>) -> Self {
+        Self::new(StatusCode::CONFLICT, error)
+    }
+
+    /// 422: understood, but it costs more than it may.
+    pub fn too_dear(error: impl Into<String>) -> Self {
+        Self::new(StatusCode::UNPROCESSABLE_ENTITY, error)
+    }
+
+    /// 503: not now.
+    pub fn unavailable(error: impl Into<String>) -> Self {
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, error)
+    }
+
+    /// 500: our fault.
+    pub fn internal(error: impl Into<String>) -> Self {
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, error)
+    }
+
+    /// Adds what to do.
+    #[must_use]
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = hint.into();
+        self
+    }
+
+    /// Adds a field for programs.
+    #[must_use]
+    pub fn with(mut self, name: &str, value: impl Into<Value>) -> Self {
+        self.more.insert(name.to_owned(), value.into());
+        self
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let mut body = self.more;
+        body.insert("error".to_owned(), json!(self.error));
+        body.insert("hint".to_owned(), json!(self.hint));
+        (self.status, Json(Value::Object(body))).into_response()
+    }
+}

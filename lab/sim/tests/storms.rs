@@ -1,0 +1,40 @@
+//! Many brokers under random failures.
+
+use sangam_sim::{Plan, Shape};
+
+fn storm(shape: Shape, brokers: usize, sessions: usize, seed: u64) -> u64 {
+    let plan = Plan {
+        shape,
+        brokers,
+        sessions,
+        seed,
+    };
+    match plan.storm(60) {
+        Ok(history) => history,
+        Err(fault) => panic!("{fault}"),
+    }
+}
+
+#[test]
+fn two_hundred_brokers_survive_random_failures() {
+    for seed in 0..4 {
+        storm(Shape::Regions, 200, 300, seed);
+    }
+}
+
+#[test]
+fn brokers_of_every_shape_survive_random_failures() {
+    use Shape::*;
+    for shape in [Chain, Ring, Star, Mesh, Tree, Cyclic, Geometric] {
+        for seed in 0..2 {
+            storm(shape, 25, 60, seed);
+        }
+    }
+}
+
+#[test]
+fn a_seed_replays_its_history_exactly() {
+    let history = |seed| storm(Shape::Regions, 60, 60, seed);
+    assert_eq!(history(3), history(3));
+    assert_ne!(history(3), history(4));
+}

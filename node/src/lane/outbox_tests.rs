@@ -1,0 +1,187 @@
+use sangam_io::pool::Pool;
+use sangam_model::{BrokerId, Incarnation};
+use sangam_wire::{Event, Extensions, Flags};
+
+use super::*;
+
+const LINK: LinkId = LinkId(0);
+const PAYLOAD: usize = 1_000;
+
+/// A paced link and a pool.
+struct Stage {
+    pool: Pool,
+    boxes: Outboxes,
+    habits: Shedder,
+    now: Time,
+}
+
+impl Stage {
+    /// A link whose rate is 64 KB for each `rtt`.
+    fn new(rtt_ms: u64) -> Self {
+        let now = Time::from_millis(1_000);
+        let mut boxes = Outboxes::default();
+        boxes.open(LINK, Pace::Begins(Some(Duration::from_millis(rtt_ms))));
+        let sample = Sample {
+            rtt: Duration::from_millis(rtt_ms),
+            ..Sample::default()
+        };
+        boxes.sampled(LINK, now, sample);
+        Self {
+            pool: Pool::new(4_096, 16),
+            boxes,
+            habits: Shedder::new(),
+            now,
+        }
+    }
+
+    fn push(&mut self, class: Class, flags: Flags, layer: u8) {
+        let stream = StreamId::new(BrokerId(1), Incarnation(1), class as u32 + 1);
+        let header = Header {
+            class,
+            flags,
+            stream,
+            sequence: 0,
+            hop_limit: 9,
+            layer,
+        };
+        if class == Class::Video {
+            self.habits.admit(&header, Duration::ZERO, false);
+        }
+        let event = Event {
+            header,
+            extensions: Extensions::default(),
+            payload: &[0; PAYLOAD],
+        };
+        let mut bytes = vec![0; event.encoded_len()];
+        event.write(&mut bytes).expect("a plain event");
+        let packet = self.pool.copy(&bytes).expect("the pool has room");
+        self.boxes.push(LINK, packet.freeze(), self.habits);
+    }
+
+    /// A frame of one packet, and whether it was taken.
+    fn frame(&mut self, flags: Flags, layer: u8) -> bool {
+        let before = self.waiting(Kind::Video);
+        self.push(
+            Class::Video,
+            Flags::FRAME_START.with(Flags::FRAME_END).with(flags),
+            layer,
+        );
+        self.waiting(Kind::Video) > before
+    }
+
+    fn waiting(&mut self, kind: Kind) -> usize {
+        self.outbox().queues[kind as usize].len()
+    }
+
+    fn outbox(&mut self) -> &mut Outbox {
+        self.boxes.outbox(LINK)
+    }
+
+    fn leaves(&mut self, kind: Kind) -> usize {
+        let now = self.now;
+        let outbox = self.outbox();
+        let due = outbox.due(kind, now);
+        outbox.sent(kind, due, due);
+        due
+    }
+}
+
+#[test]
+fn below_the_rate_everything_leaves_at_once() {
+    let mut stage = Stage::new(1);
+    for _ in 0..40 {
+        stage.push(Class::Audio, Flags::NONE, 0);
+        stage.frame(Flags::KEY, 0);
+    }
+    assert_eq!(
+        (stage.leaves(Kind::Urgent), stage.leaves(Kind::Video)),
+        (40, 40)
+    );
+}
+
+#[test]
+fn video_waits_for_the_rate_and_audio_does_not() {
+    // 5 Mb/s.
+    let mut stage = Stage::new(100);
+    for _ in 0..60 {
+        stage.frame(Flags::KEY, 0);
+    }
+    let first = stage.leaves(Kind::Video);
+    assert!(
+        (2..=5).contains(&first),
+        "{first} packets in the first burst"
+    );
+    assert_eq!(stage.leaves(Kind::Video), 0);
+    stage.push(Class::Audio, Flags::NONE, 0);
+    assert_eq!(stage.leaves(Kind::Urgent), 1);
+    // 10 ms later as much as the rate gives in a burst.
+    stage.now += Duration::from_millis(10);
+    let later = stage.leaves(Kind::Video);
+    assert!((1..=4).contains(&later), "{later} packets after a pause");
+}
+
+#[test]
+fn video_that_would_wait_too_long_goes_by_frames_until_a_key_frame_finds_room() {
+    let mut stage = Stage::new(100);
+    assert!(stage.frame(Flags::KEY, 0));
+    let mut taken = 0;
+    while stage.frame(Flags::NONE, 0) {
+        taken += 1;
+    }
+    // 150 ms at 5 Mb/s are 96 KB.
+    assert!((80..=110).contains(&taken), "{taken}");
+    // Though there is room again, nothing but a key frame is of use.
+    stage.outbox().sent(Kind::Video, 50, 50);
+    assert!(!stage.frame(Flags::NONE, 0));
+    assert!(stage.frame(Flags::KEY, 0));
+    assert!(stage.frame(Flags::NONE, 0));
+    let refused = &stage.outbox().refused;
+    assert_eq!(refused[..], [DropReason::VideoLate, DropReason::VideoShed]);
+}
+
+#[test]
+fn higher_layers_go_first() {
+    let mut stage = Stage::new(100);
+    stage.frame(Flags::KEY, 0);
+    let mut first_gone = [None; 3];
+    for round in 0..120 {
+        for (layer, gone) in first_gone.iter_mut().enumerate() {
+            if !stage.frame(Flags::KEY, layer as u8) {
+                gone.get_or_insert(round);
+            }
+        }
+    }
+    let [Some(low), Some(middle), Some(high)] = first_gone else {
+        panic!("{first_gone:?}");
+    };
+    assert!(high < middle && middle < low, "{first_gone:?}");
+}
+
+#[test]
+fn a_path_that_became_slow_loses_the_video_that_waits_and_keeps_the_audio() {
+    let mut stage = Stage::new(10);
+    for _ in 0..300 {
+        stage.frame(Flags::KEY, 0);
+        stage.push(Class::Audio, Flags::NONE, 0);
+    }
+    // No answer comes for two seconds, and then one that tells of them.
+    stage.now += Duration::from_secs(2);
+    let now = stage.now;
+    stage.boxes.overdue(LINK, now, Duration::from_secs(2));
+    assert_eq!(stage.waiting(Kind::Video), 0);
+    assert_eq!(stage.waiting(Kind::Urgent), 300);
+    assert_eq!(stage.boxes.waiting, 300);
+    assert_eq!(stage.outbox().refused.len(), 300);
+    assert!(!stage.frame(Flags::NONE, 0), "the stream is cut");
+}
+
+#[test]
+fn an_unpaced_link_holds_nothing_back() {
+    let mut stage = Stage::new(100);
+    stage.boxes.open(LINK, Pace::Free);
+    for _ in 0..1_000 {
+        stage.push(Class::Audio, Flags::NONE, 0);
+    }
+    assert_eq!(stage.leaves(Kind::Urgent), 1_000);
+    assert_eq!(stage.boxes.state(LINK).0.time, Duration::ZERO);
+}
