@@ -5,7 +5,7 @@
 use super::{Reports, columns, receivers, row_span, scaled, spread};
 use crate::args::Options;
 use crate::error::Error;
-use crate::load::{Load, Media};
+use crate::load::Media;
 use crate::process::Queuing;
 use crate::progress::Progress;
 use crate::report::{Bound, Report, Row};
@@ -198,8 +198,9 @@ fn imbalance(outcome: &Outcome) -> f64 {
 /// Copies on links of each published packet, in the mean.
 fn copies(plan: &Plan, outcome: &Outcome) -> f64 {
     let relayed = outcome.sent() - outcome.delivered();
-    let published = Load::of(plan.media).packets_per_s() * plan.meetings.len() as f64;
-    relayed / (published * outcome.took.as_secs_f64())
+    // Nothing is dropped where this means anything, so deliveries tell what was published.
+    let each = plan.participants() as f64 / plan.meetings.len() as f64;
+    relayed * each / outcome.delivered().max(1.0)
 }
 
 /// Each packet crosses a link once at most, so no topology costs more than a tree.
