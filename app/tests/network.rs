@@ -67,6 +67,24 @@ fn brokers_that_join_are_on_every_map_and_clients_are_sent_to_the_nearest() {
 }
 
 #[test]
+fn a_threshold_makes_a_link_the_last_resort() {
+    let first = Broker::start(&[]);
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("sangam.toml");
+    let threshold = "[[threshold]]\nmeasure = \"link.rtt_us\"\nabove = 0\n\
+                     action = \"invalidate\"\n";
+    std::fs::write(&path, threshold).unwrap();
+    let path = path.display().to_string();
+    let link = first.udp.to_string();
+    let _second = Broker::start(&["--link", &link, "--config", &path]);
+    eventually(&first, "/v1/map", |map| {
+        let brokers = map["brokers"].as_array().unwrap().iter();
+        let mut links = brokers.flat_map(|one| one["links"].as_array().unwrap());
+        links.any(|link| link["weight"] == 65_535)
+    });
+}
+
+#[test]
 fn a_session_that_is_no_topic_is_explained() {
     let broker = Broker::start(&[]);
     let (status, body) = broker.get("/v1/locate?session=a//b");

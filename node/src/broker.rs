@@ -312,6 +312,12 @@ impl Broker {
         self.tell_control(ControlEvent::Load(percent));
     }
 
+    /// Fixes what crossing the link to a neighbour costs, or lets measurements decide again. At
+    /// 65,535 streams take it only where there is no other way.
+    pub fn weigh(&self, peer: BrokerId, weight: Option<u16>) {
+        self.tell_control(ControlEvent::Weigh { peer, weight });
+    }
+
     /// Tells the network that this broker is about to leave: streams take other ways, before the
     /// old ones end, and no client is sent here. Who is here is served on.
     pub fn drain(&self) {

@@ -104,6 +104,11 @@ pub(crate) enum ControlEvent {
     Map(SyncSender<NetworkMap>),
     /// The broker is so busy, in percent.
     Load(u8),
+    /// The link to a neighbour costs this, or what is measured.
+    Weigh {
+        peer: BrokerId,
+        weight: Option<u16>,
+    },
     /// The broker is about to leave.
     Drain,
     Stop,

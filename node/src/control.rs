@@ -181,6 +181,7 @@ impl Control {
                 let _ = answer.send(NetworkMap::of(&mut self.routing));
             }
             ControlEvent::Load(load) => self.describe(|own| own.load = load),
+            ControlEvent::Weigh { peer, weight } => self.weigh(peer, weight),
             ControlEvent::Drain => self.describe(|own| own.draining = true),
             ControlEvent::Stop => self.stopping = true,
         }
@@ -204,6 +205,14 @@ impl Control {
             tracing::error!(%error, %filter, "a filter was counted wrongly");
         }
         self.touch(filter);
+    }
+
+    fn weigh(&mut self, peer: BrokerId, weight: Option<u16>) {
+        let found = self.routing.links().find(|link| link.peer == peer);
+        // A link that is down costs nothing, and measures anew when it comes up.
+        if let Some(link) = found.map(|found| found.link) {
+            self.routing.pin(clock::now(), link, weight);
+        }
     }
 
     fn describe(&mut self, change: impl FnOnce(&mut Description)) {

@@ -4,6 +4,7 @@ use std::sync::{Arc, Weak};
 
 use sangam_control::monitor::threshold::{Action, Actions, Alert, Thresholds};
 use sangam_control::monitor::webhook::{Webhooks, webhooks};
+use sangam_model::BrokerId;
 use sangam_node::Broker;
 
 /// Acts on alerts: logs each, and does what its rule says.
@@ -67,13 +68,28 @@ impl Follow {
 #[derive(Debug)]
 struct Own(Weak<Broker>);
 
+/// What a link costs that is to be spared: as much as a second of delay.
+const RAISED: u16 = 10_000;
+/// What a link costs that is to be used only where there is no other.
+const INVALID: u16 = u16::MAX;
+
+impl Own {
+    fn weigh(&self, alert: &Alert, weight: u16) {
+        let peer = alert.peer.as_deref();
+        let peer = peer.and_then(|peer| u32::from_str_radix(peer, 16).ok());
+        if let (Some(broker), Some(peer)) = (self.0.upgrade(), peer) {
+            broker.weigh(BrokerId(peer), alert.raised.then_some(weight));
+        }
+    }
+}
+
 impl Actions for Own {
     fn raise_weight(&mut self, link: &Alert) {
-        unsupported(link);
+        self.weigh(link, RAISED);
     }
 
     fn invalidate(&mut self, link: &Alert) {
-        unsupported(link);
+        self.weigh(link, INVALID);
     }
 
     fn drain(&mut self, alert: &Alert) {
