@@ -27,8 +27,10 @@ use square::Square;
 
 const SECOND: Duration = Duration::from_secs(1);
 const LAST_PACKETS: Duration = Duration::from_millis(300);
-/// Percent of lost packets that even a busy machine does not explain.
+/// Percent of lost packets that even a busy machine does not explain,
 const LOSS_MAX: f64 = 5.0;
+/// and how many seconds of the stream the killed broker may take with it besides.
+const LOST_WITH_BROKER_S: f64 = 0.6;
 const CONNECT_TIMEOUT: u64 = 10;
 /// A pause that even a busy machine does not explain: a broker that dies costs up to 400 ms.
 const PAUSE_MAX_MS: f64 = 1_500.0;
@@ -239,7 +241,11 @@ impl Outcome {
         for line in report.lines.iter().filter(|line| line.reading.packets == 0) {
             problems.push(format!("nothing of {} arrived", line.topic));
         }
-        if report.loss_percent() > LOSS_MAX {
+        let lost_with_broker = match self.killed {
+            Some(_) => LOST_WITH_BROKER_S * 100.0 / seconds.max(1) as f64,
+            None => 0.0,
+        };
+        if report.loss_percent() > LOSS_MAX + lost_with_broker {
             problems.push(format!(
                 "{:.2} % of the packets were lost",
                 report.loss_percent()
