@@ -3,18 +3,25 @@
 
 SHELL := /bin/bash
 export PATH := $(PATH):$(HOME)/.cargo/bin
+export PROPTEST_RNG_SEED
 
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 SANGAM := $(TARGET)/release/sangam
 OUT ?= out
 FUZZ_SECONDS ?= 60
 STORMS ?= 200
+SEEDS ?= 10
+PACKETS ?= 600000
+# Property tests try the same cases in every run of `make test`, so that a change fails for what it
+# changed; `make properties` searches further with seeds of its own.
+PROPTEST_RNG_SEED ?= 1
+CASES ?= 5000
 
 step := ./scripts/step.sh
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help run build xpath test lint format tests bench-smoke bench simulate fuzz deny clean
+.PHONY: help run build xpath test lint format tests properties web web-check bench-smoke bench previous study simulate fuzz deny clean
 
 help: ## list these commands
 	@echo "make <command>"
@@ -25,15 +32,15 @@ run: ## set up, build, and show a network that carries a real clip and survives 
 	@$(MAKE) --no-print-directory build
 	$(SANGAM) demo
 
-build: ## the release binaries: sangam, and sangam-bench beside it
-	cargo build --release --locked --package sangam-app --package sangam-bench
+build: ## the release binaries: sangam, and the laboratory's beside it
+	cargo build --release --locked --package sangam-app --package sangam-bench --package sangam-sim
 
 xpath: ## sangam-xpath beside sangam: answers XPath queries; its library takes minutes to build
 	cargo build --release --locked --package sangam-xpath
 
 test: ## set up, then every check: style, lints, tidy, tests, bench smoke
 	@./scripts/setup.sh test
-	@$(MAKE) --no-print-directory lint tests bench-smoke
+	@$(MAKE) --no-print-directory lint tests web-check bench-smoke
 	@echo
 	@echo "all checks passed"
 
@@ -49,11 +56,25 @@ format: ## rewrite the code as rustfmt wants it
 # would cost minutes, so setup does not.
 tests: ## unit, integration and documentation tests
 	@if cargo nextest --version >/dev/null 2>&1; then \
-		$(step) tests cargo nextest run --workspace --locked; \
+		$(step) tests cargo nextest run --workspace --locked --no-fail-fast; \
 	else \
-		$(step) tests cargo test --workspace --tests --locked; \
+		$(step) tests cargo test --workspace --tests --locked --no-fail-fast; \
 	fi
 	@$(step) doc-tests cargo test --workspace --doc --locked
+
+properties: ## the property tests with random seeds and many more cases
+	env --unset=PROPTEST_RNG_SEED PROPTEST_CASES=$(CASES) cargo test --locked --no-fail-fast \
+		--package sangam-model --package sangam-wire --package sangam-link --package sangam-route \
+		--package sangam-broker --package sangam-session --package sangam-jitter \
+		--package sangam-reliable
+
+web: ## the page of the four receivers: out/web/receivers.html, to be opened in any browser
+	@./scripts/setup.sh web
+	./scripts/web.sh build $(OUT)/web
+
+web-check: ## that page, built and tried in a browser
+	@$(step) page ./scripts/web.sh build $(OUT)/web
+	@$(step) page-check ./scripts/web.sh check $(OUT)/web
 
 bench-smoke: ## every experiment's machinery once, in seconds; measures nothing
 	@$(step) bench-build $(MAKE) --no-print-directory build
@@ -64,8 +85,17 @@ bench: ## every experiment at the papers' scale, reports in out/bench; takes hou
 	@$(MAKE) --no-print-directory build
 	$(SANGAM) bench run all --out $(OUT)/bench
 
+# Without sangam itself: the laboratory's program alone builds in a minute.
+study: ## routing and jitter on all traces, at the paper's scale; report in out/study; takes hours
+	cargo run --release --locked --package sangam-sim -- run all --seeds $(SEEDS) --packets $(PACKETS) --out $(OUT)/study
+
+# The program of the last release, or of the commit PREVIOUS, for `sangam bench run upgrade`.
+PREVIOUS ?= $(shell git describe --tags --abbrev=0 2>/dev/null || git rev-parse HEAD~1)
+previous: ## the previous release's binary in target/previous: PREVIOUS=tag or commit
+	./scripts/previous.sh "$(PREVIOUS)" "$(TARGET)/previous"
+
 simulate: ## STORMS (200) seeds of random failures in a simulated network; stops at the first fault
-	cargo run --release --locked --package sangam-sim -- --brokers 200 --sessions 300 --seed 1 --storms $(STORMS)
+	cargo run --release --locked --package sangam-sim -- brokers --brokers 200 --sessions 300 --seed 1 --storms $(STORMS)
 
 fuzz: ## each fuzz target for FUZZ_SECONDS (60); needs nightly Rust and cargo-fuzz
 	@cargo +nightly fuzz --version >/dev/null 2>&1 || { \

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what Sangam lacks on Debian and Ubuntu; elsewhere names it.
 #
-#   scripts/setup.sh run|test|bench
+#   scripts/setup.sh run|test|bench|web
 #
 # Safe to repeat: what is there stays as it is. Never asks a question unless sudo must ask for a
 # password on a terminal. Exit status: 0 all there, 2 wrong use, 3 something is lacking.
@@ -31,7 +31,12 @@ gstreamer1.0-plugins-base|gst-inspect-1.0 --exists videotestsrc|its raw media
 gstreamer1.0-plugins-good|gst-inspect-1.0 --exists rtpbin|its RTP
 gstreamer1.0-plugins-bad|gst-inspect-1.0 --exists sdpdemux|its SDP and H.264 parser
 gstreamer1.0-plugins-ugly|gst-inspect-1.0 --exists x264enc|its H.264 encoder
+openssl|command -v openssl|a certificate for a WebRTC peer
+gstreamer1.0-nice|gst-inspect-1.0 --exists nicesrc|its ICE
+python3-gi|/usr/bin/python3 -c "import gi"|its WebRTC by a script
+gir1.2-gst-plugins-bad-1.0|test -e /usr/lib/*/girepository-1.0/GstWebRTC-1.0.typelib|the same
 gstreamer1.0-libav|gst-inspect-1.0 --exists avdec_h264|its H.264 decoder
+chromium|command -v chromium|a browser for the pages
 '
 
 say() { printf 'setup: %s\n' "$*"; }
@@ -46,8 +51,9 @@ wanted() {
         run) printf '%s' "$BUILD" "$RUN" ;;
         test) printf '%s' "$BUILD" "$RUN" "$SITES" "$TEST" ;;
         bench) printf '%s' "$BUILD" "$SITES" ;;
+        web) printf '%s' "$BUILD" ;;
         *)
-            echo "usage: scripts/setup.sh run|test|bench" >&2
+            echo "usage: scripts/setup.sh run|test|bench|web" >&2
             exit 2
             ;;
     esac
@@ -137,6 +143,21 @@ check_rust() { # purpose
     if [[ $1 == test ]]; then
         check_component rustfmt fmt
         check_component clippy clippy
+    fi
+    if [[ $1 == test || $1 == web ]]; then
+        check_wasm
+    fi
+}
+
+# rustup's toolchains have one folder for each target; Debian's packages use the same.
+check_wasm() {
+    local target=wasm32-unknown-unknown
+    if [[ -d "$(rustc --print sysroot)/lib/rustlib/$target/lib" ]]; then
+        return
+    fi
+    say "missing: $target (pages that run the core in a browser)"
+    if ! command -v rustup >/dev/null || ! rustup target add "$target" </dev/null; then
+        lack "add $target to your Rust toolchain: \`rustup target add $target\`."
     fi
 }
 

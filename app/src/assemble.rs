@@ -10,10 +10,11 @@ use sangam_node::{
     Authority, BrokerConfig, LegReceive, LegSend, LegSpec, Queuing, QuicLinks, QuicNeighbour,
     RtcpPort, Transport,
 };
+use sangam_webrtc::{Settings, WebRtc};
 
 use crate::auth::Tokens;
 use crate::config::{self, Config, HostPort, Leg, LinkAddress, Listen, Rtcp, Tls};
-use crate::exit::{Exit, Failure};
+use crate::exit::{Exit, Failure, io};
 use crate::identity::Identity;
 
 /// The broker's part of a checked configuration.
@@ -31,6 +32,7 @@ pub(crate) fn broker(
     let (links, quic_links) = links(config)?;
     let join: Result<_, _> = config.links.join.iter().map(resolve).collect();
     let legs: Result<_, _> = config.legs.iter().map(leg).collect();
+    let reliable = config.reliable.config(config.broker.data_dir.as_ref());
     let wrong = |message: String| Failure::new(Exit::Configuration, message);
     let (shown, authorities) = certificate(&config.tls)?;
     if !quic_links.listen.is_empty() || !quic_links.dial.is_empty() {
@@ -44,6 +46,7 @@ pub(crate) fn broker(
         udp: config.listen.udp.clone(),
         tcp: config.listen.tcp.clone(),
         streams: streams(&config.listen),
+        ws_origins: config.listen.ws_origins.clone(),
         identity: shown.map(Arc::new),
         authorities,
         links,
@@ -59,6 +62,8 @@ pub(crate) fn broker(
             .map(|network| network.0)
             .collect(),
         legs: legs.map_err(wrong)?,
+        reliable: reliable.map_err(wrong)?,
+        gateways: Vec::new(),
         shards: match config.broker.shards {
             0 => fallback.shards,
             shards => shards.into(),
@@ -78,6 +83,25 @@ pub(crate) fn broker(
         keepalive_ms: config.broker.keepalive_ms,
         datagram_max: config.listen.datagram_max,
     })
+}
+
+/// The WebRTC gateway, if the configuration has an address for it.
+///
+/// # Errors
+/// No certificate can be made for it.
+pub(crate) fn webrtc(config: &Config) -> Result<Option<Arc<WebRtc>>, Failure> {
+    if config.listen.webrtc.is_empty() {
+        return Ok(None);
+    }
+    let gateway = WebRtc::new(Settings {
+        listen: config.listen.webrtc.clone(),
+        public: config.webrtc.public.clone(),
+        peers_max: config.limits.webrtc_peers,
+        socket_buffer: config.listen.socket_buffer,
+        ..Settings::default()
+    });
+    let gateway = gateway.map_err(io("WebRTC"))?;
+    Ok(Some(Arc::new(gateway)))
 }
 
 /// Whose tokens the broker believes; `None` if clients need none.

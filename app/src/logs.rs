@@ -18,7 +18,9 @@ pub(crate) fn start(format: Option<LogFormat>, level: &str) -> Result<(), String
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
-        .with_ansi(terminal);
+        .with_ansi(terminal)
+        // It would be told on standard error, which is what failed, and the thread would panic.
+        .log_internal_errors(false);
     match format.unwrap_or(if terminal {
         LogFormat::Text
     } else {

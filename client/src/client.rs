@@ -9,15 +9,16 @@ use sangam_io::door::ClientDoor;
 use sangam_link::ClockOffset;
 use sangam_model::limits::HOP_LIMIT;
 use sangam_model::{Class, Filter, MediaInfo, StreamId, Topic};
-use sangam_wire::{Event, Extensions, Feedback, Flags, Header, Refusal};
+use sangam_wire::{Event, Extensions, Feedback, Flags, Header, Refusal, VERSION};
 
 use crate::driver::{self, Driver};
 use crate::incoming::{Incoming, beyond_the_door};
+use crate::reliable;
 use crate::shared::Shared;
 use crate::state::{Link, Standing, State};
 use crate::way::Way;
 use crate::{ClientCounters, ClientError, ClientOptions, Publisher, Received, SendError};
-use crate::{Target, Token, UpInfo};
+use crate::{ReliableError, ReliablePublisher, Target, Token, UpInfo};
 
 /// One client of one broker. Closed when it is dropped; its publishers end with it.
 pub struct Client {
@@ -45,7 +46,8 @@ impl Client {
                 let info = beyond_the_door();
                 let state = State::new(Link::Up(info), None);
                 let pool = options.send_buffers.pool();
-                let shared = Shared::new(state, sender, pool, options.trace_every);
+                let numbers = (options.trace_every, options.seed);
+                let shared = Shared::new(state, sender, pool, numbers);
                 shared.measures.set_local(info.datagram_max);
                 if let Some(token) = options.token {
                     let message = shared.state().set_token(token);
@@ -181,6 +183,28 @@ impl Client {
             .map_or(Ok(()), |message| self.shared.tell(message))
     }
 
+    /// Publishes on a reliable topic, at once: what is sent before the link is up waits.
+    ///
+    /// # Errors
+    /// [`ReliableError::Limit`]
+    pub fn publish_reliable(&self, topic: &Topic) -> Result<ReliablePublisher, ReliableError> {
+        ReliablePublisher::new(self.shared.clone(), topic.clone())
+    }
+
+    /// Asks for a reliable topic, beginning with up to `replay` of the latest records that the
+    /// network keeps of it; comes as [`Received::Reliable`], over all reconnections.
+    ///
+    /// # Errors
+    /// [`ReliableError::Limit`]
+    pub fn subscribe_reliable(&self, topic: &Topic, replay: u32) -> Result<(), ReliableError> {
+        reliable::subscribe(&self.shared, topic, replay)
+    }
+
+    /// Asks for no more of a reliable topic.
+    pub fn unsubscribe_reliable(&self, topic: &Topic) {
+        reliable::unsubscribe(&self.shared, topic);
+    }
+
     /// Asks or tells the publisher of a stream something; it may be merged with what others say.
     ///
     /// # Errors
@@ -271,6 +295,15 @@ impl Client {
     fn unanswered(&self, waited: Duration) -> ClientError {
         let state = self.shared.state();
         match state.link() {
+            Link::Refused {
+                reason: Refusal::Version,
+                speaks,
+                ..
+            } => ClientError::Version {
+                target: self.target.clone(),
+                theirs: speaks,
+                ours: VERSION,
+            },
             Link::Refused { reason, .. } => refused(&self.target, reason),
             Link::Closed => ClientError::Closed,
             Link::Up(_) => ClientError::Unanswered(waited),

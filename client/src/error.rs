@@ -51,6 +51,15 @@ pub enum ClientError {
         /// Why.
         reason: Refusal,
     },
+    /// The broker speaks no version that this client does.
+    Version {
+        /// The address that was dialled.
+        target: String,
+        /// The highest version of the broker; 0: it did not say.
+        theirs: u8,
+        /// The version of this client.
+        ours: u8,
+    },
     /// The broker refused the token.
     Token(Refusal),
     /// The broker refused the publication.
@@ -129,6 +138,11 @@ impl fmt::Display for ClientError {
             Self::Refused { target, reason } => {
                 write!(f, "the broker at {target} refused this client: {reason}")
             }
+            Self::Version {
+                target,
+                theirs,
+                ours,
+            } => versions(f, target, (*theirs, *ours)),
             Self::Token(reason) => write!(f, "the broker refused this client: {reason}"),
             Self::Publication { topic, reason } => {
                 write!(
@@ -164,6 +178,26 @@ impl core::error::Error for ClientError {
             _ => None,
         }
     }
+}
+
+/// What each side speaks, and which is to be upgraded.
+fn versions(f: &mut fmt::Formatter<'_>, target: &str, (theirs, ours): (u8, u8)) -> fmt::Result {
+    write!(f, "the broker at {target} speaks ")?;
+    let older = match theirs {
+        0 => {
+            f.write_str("a version of the protocol that it does not name")?;
+            "the older of both"
+        }
+        theirs => {
+            write!(f, "version {theirs} of the protocol")?;
+            if theirs > ours {
+                "this program"
+            } else {
+                "the broker"
+            }
+        }
+    };
+    write!(f, ", this program version {ours}; upgrade {older}")
 }
 
 impl fmt::Display for SendError {

@@ -17,6 +17,8 @@ use crate::{Received, UpInfo};
 
 /// Longer waits than this are cut into pieces.
 const WAIT_MAX: Duration = Duration::from_secs(3_600);
+/// How long reliable topics wait at least for room towards the broker.
+const BUSY: Duration = Duration::from_millis(1);
 
 pub(crate) struct Incoming {
     door: DoorReceiver,
@@ -29,6 +31,8 @@ pub(crate) struct Incoming {
     /// A caller may sleep on the descriptor.
     armed: bool,
     end_told: bool,
+    /// Reliable topics may have something for the application, and for the broker.
+    fed: bool,
 }
 
 /// All that is known of a broker behind a door.
@@ -52,6 +56,7 @@ impl Incoming {
             pending_max,
             armed: false,
             end_told: false,
+            fed: false,
         }
     }
 
@@ -125,6 +130,14 @@ impl Incoming {
 
     /// The next item from the door: what it means to the application, if anything.
     fn next(&mut self) -> Option<Option<Received>> {
+        if self.fed {
+            let event = self.shared.member().next_event();
+            if event.is_some() {
+                return Some(event.map(Received::Reliable));
+            }
+            self.fed = false;
+            self.shared.pump();
+        }
         if let Some(item) = self.door.recv() {
             self.shared.taken.add(1);
             return Some(self.digest(item));
@@ -146,12 +159,22 @@ impl Incoming {
                 }
                 received
             }
+            Item::Message(Message::Reliable(message)) => {
+                self.shared.member().take(clock::now(), message);
+                self.fed = true;
+                None
+            }
             Item::Message(message) => self.message(message),
-            Item::State(DoorState::Up) => self.came_up(),
+            Item::State(DoorState::Up) => {
+                self.shared.member().link_up(clock::now());
+                self.fed = true;
+                self.came_up()
+            }
             Item::State(DoorState::Down(reason)) => {
                 if !self.driven {
                     self.shared.state().down(Link::Down);
                 }
+                self.shared.member().link_down();
                 Some(Received::Down(reason))
             }
         }
@@ -211,7 +234,13 @@ impl Incoming {
         if now >= until || self.end_told {
             return false;
         }
-        match self.door.wait(Some((until - now).min(WAIT_MAX))) {
+        let due = self.shared.member().deadline().unwrap_or(Time::NEVER);
+        if due <= now {
+            self.shared.pump();
+        }
+        // What is due and has no room yet goes soon.
+        let pause = (due - now).max(BUSY).min(until - now).min(WAIT_MAX);
+        match self.door.wait(Some(pause)) {
             Ok(()) => true,
             Err(error) => {
                 tracing::error!(%error, "waiting for the client's door failed");

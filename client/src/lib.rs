@@ -47,9 +47,19 @@
 //! refused, [`Received::Token`] tells so and what was asked for rests, until
 //! [`Client::set_token`] brings a newer one; one that comes in time goes on without a gap.
 //!
+//! # In time
+//! Events come as the network delivers them. [`Playout`] hands on the RTP packets of a stream in
+//! order and evenly, by a receiver of `core/jitter`.
+//!
 //! # When somebody is too slow
 //! Every queue is bounded. A client that does not read loses video first, by whole frames until
 //! the next key frame, then everything else but control messages; see [`Client::counters`].
+//!
+//! # Reliable topics
+//! [`Client::publish_reliable`] and [`Client::subscribe_reliable`] are for data that must come:
+//! chat, whiteboards, session control. Each event comes once and in the order of its publisher,
+//! over reconnections as well. They need somebody to receive: acknowledgements and repetitions are
+//! done by [`Client::recv`] and [`Client::try_recv`].
 //!
 //! # Order
 //! An announcement comes before the events of its stream unless its datagram was lost on the
@@ -63,8 +73,10 @@ mod error;
 mod incoming;
 mod options;
 mod pass;
+mod playout;
 mod publisher;
 mod received;
+mod reliable;
 mod shared;
 mod state;
 mod way;
@@ -74,5 +86,7 @@ pub use client::Client;
 pub use counters::ClientCounters;
 pub use error::{ClientError, SendError};
 pub use options::{Buffers, ClientOptions, StreamOptions, Target, Token, TokenError};
+pub use playout::Playout;
 pub use publisher::{Numbering, Outgoing, Publisher};
 pub use received::{Received, UpInfo};
+pub use reliable::{ReliableError, ReliableEvent, ReliablePublisher};

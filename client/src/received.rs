@@ -6,6 +6,8 @@ use sangam_io::pool::Packet;
 use sangam_model::{BrokerId, Filter, Incarnation, MediaInfo, StreamId, Topic};
 use sangam_wire::{Event, Feedback, Refusal};
 
+use crate::ReliableEvent;
+
 /// One thing a client receives.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -46,6 +48,8 @@ pub enum Received {
     ///
     /// [`Client::set_token`]: crate::Client::set_token
     Token(Result<(), Refusal>),
+    /// Of a reliable topic.
+    Reliable(ReliableEvent),
     /// The link is up, and everything asked for is being restored.
     Up(UpInfo),
     /// The link is down.

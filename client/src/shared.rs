@@ -4,10 +4,12 @@ use core::sync::atomic::{AtomicI64, AtomicU16, AtomicU64, Ordering};
 use core::time::Duration;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use sangam_io::clock;
 use sangam_io::door::{DoorError, DoorSender, Item};
 use sangam_io::pool::{Packet, Pool};
 use sangam_link::{ClockOffset, Session};
 use sangam_model::Time;
+use sangam_reliable::Member;
 use sangam_wire::Message;
 
 use crate::counters::{Count, Counters};
@@ -21,6 +23,7 @@ const MESSAGE_ROOM: usize = 16;
 #[derive(Debug)]
 pub(crate) struct Shared {
     state: Mutex<State>,
+    member: Mutex<Member>,
     /// `None` once the client is closed.
     outlet: Mutex<Option<DoorSender>>,
     /// Buffers for what is published.
@@ -44,9 +47,15 @@ pub(crate) struct Measures {
 const UNKNOWN: u64 = u64::MAX;
 
 impl Shared {
-    pub(crate) fn new(state: State, outlet: DoorSender, pool: Pool, trace_every: u32) -> Self {
+    pub(crate) fn new(
+        state: State,
+        outlet: DoorSender,
+        pool: Pool,
+        (trace_every, seed): (u32, u64),
+    ) -> Self {
         Self {
             state: Mutex::new(state),
+            member: Mutex::new(Member::new(seed)),
             outlet: Mutex::new(Some(outlet)),
             pool,
             counters: Counters::default(),
@@ -58,6 +67,33 @@ impl Shared {
 
     pub(crate) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Reliable topics; call [`Self::pump`] after a change.
+    pub(crate) fn member(&self) -> MutexGuard<'_, Member> {
+        self.member.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Says what reliable topics have to say, as far as there is room; the rest, when something
+    /// comes back.
+    pub(crate) fn pump(&self) {
+        let mut member = self.member();
+        let mut outlet = self.outlet();
+        let Some(sender) = outlet.as_mut() else {
+            return;
+        };
+        let now = clock::now();
+        while sender.room() > MESSAGE_ROOM
+            && let Some(message) = member.poll(now)
+        {
+            if sender
+                .queue(Item::Message(Message::Reliable(message)))
+                .is_err()
+            {
+                return;
+            }
+        }
+        sender.wake();
     }
 
     /// Sends a message; hold the state it follows from.

@@ -40,6 +40,8 @@ pub(crate) enum Link {
     Up(UpInfo),
     Refused {
         reason: Refusal,
+        /// The highest version the broker speaks; 0: it did not say.
+        speaks: u8,
         /// Attempts go on.
         again: bool,
     },

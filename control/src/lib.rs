@@ -1,9 +1,11 @@
 //! What runs beside the media and never on its way.
 //!
 //! [`monitor`] is the network as its brokers see it: what each of them reports, merged, watched
-//! by thresholds, and shown.
+//! by thresholds, and shown. [`session`] is where people meet: XGSP sessions over HTTP, WebSockets
+//! and XML.
 
 pub mod monitor;
 mod problem;
+pub mod session;
 
 pub use problem::Problem;

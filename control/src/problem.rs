@@ -85,11 +85,20 @@ impl Problem {
     }
 }
 
-impl IntoResponse for Problem {
-    fn into_response(self) -> Response {
+impl Problem {
+    /// Its status and its document.
+    #[must_use]
+    pub fn into_parts(self) -> (StatusCode, Value) {
         let mut body = self.more;
         body.insert("error".to_owned(), json!(self.error));
         body.insert("hint".to_owned(), json!(self.hint));
-        (self.status, Json(Value::Object(body))).into_response()
+        (self.status, Value::Object(body))
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let (status, body) = self.into_parts();
+        (status, Json(body)).into_response()
     }
 }

@@ -14,6 +14,7 @@ pub mod alloc;
 pub mod child;
 pub mod clock;
 pub mod door;
+pub mod interfaces;
 pub mod limit;
 pub mod poll;
 pub mod pool;

@@ -1,15 +1,26 @@
 //! What a delivery shard hosts: a [`Port`] speaks one protocol and owns its peers.
 //!
 //! A port never calls the shard: it queues [`Action`]s, and the shard carries them out when the
-//! port returns. So a gateway that lives in a shard adds no second fan-out and no lock.
+//! port returns. So a gateway that lives in a shard adds no second fan-out and no lock. A broker
+//! does not know its gateways: it asks each [`Gateway`] for the ports of its shards.
 
+mod peers;
+
+use std::fmt;
 use std::io;
 
-use sangam_model::{Filter, MediaInfo, StreamId, Time, Topic};
-use sangam_wire::Message;
+use sangam_model::{Class, Filter, MediaInfo, StreamId, Time, Topic, limits};
+use sangam_wire::feedback::Feedback;
+use sangam_wire::{Event, Extensions, Flags, Header, Message, Reliable};
+
+pub use peers::Peers;
 
 use crate::poll::Poller;
 use crate::pool::{Packet, Pool};
+use crate::wake::Waker;
+
+/// Bytes of the longest feedback payload.
+const FEEDBACK_LEN_MAX: usize = 16;
 
 /// A peer's number within its port; reused after [`Action::Gone`].
 pub type PeerKey = u32;
@@ -79,6 +90,13 @@ pub enum Action {
         peer: PeerKey,
         /// Header and payload.
         packet: Packet,
+    },
+    /// The peer says something about a reliable topic.
+    Reliable {
+        /// Who.
+        peer: PeerKey,
+        /// What.
+        message: Reliable,
     },
     /// The peer left: its subscriptions and streams end.
     Gone {
@@ -175,6 +193,49 @@ pub trait Port: Send {
     /// Peers of the port.
     fn peers(&self) -> usize;
 
+    /// Those of them who may choose another broker; none where somebody else decides.
+    fn clients(&self) -> Vec<PeerKey> {
+        Vec::new()
+    }
+
     /// The broker stops: says goodbye to every peer.
     fn close(&mut self, cx: &mut Context<'_>);
+}
+
+/// A protocol that a broker hosts without knowing it.
+pub trait Gateway: fmt::Debug + Send + Sync {
+    /// Opens what it needs and makes one port for each shard; the waker of the same place wakes
+    /// that shard, which then calls [`Port::woken`]. Called once, before the shards run.
+    ///
+    /// # Errors
+    /// What cannot be opened, with the address and what to do in the message.
+    fn ports(&self, shards: &[Waker]) -> io::Result<Vec<Box<dyn Port>>>;
+}
+
+/// A feedback event about a layer of a stream; `None` if the pool is exhausted.
+#[must_use]
+pub fn feedback(
+    (stream, layer): (StreamId, u8),
+    feedback: &Feedback,
+    pool: &Pool,
+) -> Option<Packet> {
+    let mut payload = Vec::with_capacity(FEEDBACK_LEN_MAX);
+    feedback.encode(&mut payload);
+    let header = Header {
+        class: Class::Feedback,
+        flags: Flags::NONE,
+        stream,
+        sequence: 0,
+        // The tree is cut short at every hop by its own parent, so the count starts anew.
+        hop_limit: limits::HOP_LIMIT,
+        layer,
+    };
+    let event = Event {
+        header,
+        extensions: Extensions::NONE,
+        payload: &payload,
+    };
+    let mut packet = pool.take(event.encoded_len())?;
+    event.write(&mut packet).ok()?;
+    Some(packet.freeze())
 }

@@ -303,7 +303,7 @@ fn a_certificate_is_believed_for_its_name_time_and_authority_only() {
     ] {
         let accept = Accept {
             tls: Some(tls::server(identity, Clients::Anonymous, &[ALPN_UNITS]).unwrap()),
-            websocket: false,
+            ..Accept::default()
         };
         let dial = Dial {
             tls: Some(client(Trust::Roots(roots), name)),
@@ -324,7 +324,7 @@ fn a_server_can_ask_who_calls() {
     let (stranger, _) = Authority::new().identity("broker.example.org");
     let wanted = |clients| Accept {
         tls: Some(tls::server(&server, clients, &[]).unwrap()),
-        websocket: false,
+        ..Accept::default()
     };
     let dial = |identity| {
         let trust = Trust::Roots(authority.roots());

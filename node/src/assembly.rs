@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
 use arc_swap::ArcSwap;
-use rtrb::{Consumer, RingBuffer};
+use rtrb::RingBuffer;
 use sangam_broker::Snapshot;
 use sangam_io::pool::{Packet, Pool};
 use sangam_io::port::Port;
@@ -15,16 +15,16 @@ use sangam_io::tcp::{is_free, listen};
 use sangam_io::udp::{UdpOptions, UdpSocket};
 use sangam_io::wake::{Sleeper, Waker, pair};
 use sangam_link::Acceptor;
-use sangam_model::Class;
 
 use crate::addresses::Addresses as ByAddress;
 use crate::authority::{Question, Verifier};
 use crate::broker::{Addresses, Broker, LinkInfo, ShardHandle, StartError};
 use crate::certificate::Certificate;
-use crate::command::{ControlEvent, Entry, LaneCommand, Outlet, ShardCommand};
+use crate::command::{ControlEvent, LaneCommand, Outlet, ShardCommand};
 use crate::config::{BrokerConfig, Queuing, Transport};
 use crate::control::{self, Control};
 use crate::counters::Counters;
+use crate::guests::{self, Guests};
 use crate::lane::{self, Lane, LinkTable, QuicEnds, ShardDoor};
 use crate::organise;
 use crate::port::door::DoorPort;
@@ -32,6 +32,7 @@ use crate::port::leg::LegPort;
 use crate::port::native::NativePort;
 use crate::port::quic::Opening;
 use crate::port::tcp::{Entrance, TcpPort};
+use crate::reliable::{Desk, Reliables};
 use crate::shard::{self, RING, Shard};
 use crate::sockets::{self, lacks_family, public_sockets};
 use crate::welcome::Greeting;
@@ -52,6 +53,7 @@ struct Site {
     greeting: Greeting,
     acceptor: Acceptor,
     control: (SyncSender<ControlEvent>, Waker),
+    reliable: Desk,
     lane_waker: Waker,
     quic: Vec<Opening>,
     streams: Vec<(Transport, SocketAddr)>,
@@ -98,10 +100,11 @@ pub(crate) fn start(config: BrokerConfig) -> Result<Broker, StartError> {
     let (control_sender, control_events) = sync_channel(COMMANDS);
     let (control_waker, control_sleeper) = pair()?;
     let (lane_waker, lane_sleeper) = pair()?;
+    let (desk, reliable) = Desk::open(&config)?;
     let mut site = Site::new(
         config,
         &udp,
-        (control_sender, control_waker),
+        (control_sender, control_waker, desk),
         lane_waker.clone(),
     );
     if let Some(identity) = &site.config.identity {
@@ -121,15 +124,17 @@ pub(crate) fn start(config: BrokerConfig) -> Result<Broker, StartError> {
     let control = Control::new(control::Parts {
         id: site.config.id,
         incarnation: site.config.incarnation,
-        seed: seed(&site.config),
+        seed: site.config.seed(),
         events: control_events,
         sleeper: control_sleeper,
         snapshot: middle.snapshot.clone(),
         lane: middle.lane.clone(),
+        ways: site.reliable.teller(site.config.dials()),
         shards: ways(&ends),
         description: organise::description(&site.config, &udp),
         organiser: organise::organiser(&site.config),
     });
+    let reliable = reliable.keep(&site.config, (middle.lane.clone(), ways(&ends)));
     let counters = counters(&middle, &ends);
     let (doors, handles, mut running) = part(ends);
     let inline = match site.config.queuing {
@@ -143,21 +148,30 @@ pub(crate) fn start(config: BrokerConfig) -> Result<Broker, StartError> {
         (sockets, quic, lane_sleeper, lane_inbox),
         (doors, inline),
     )?;
-    let mut threads = vec![spawn("sangam-control", move || control.run())?];
-    threads.push(spawn("sangam-lane", move || lane.run())?);
-    for (number, shard) in running.into_iter().enumerate() {
-        threads.push(spawn(&format!("sangam-shard{number}"), move || {
-            shard.run()
-        })?);
-    }
-    if let Some(verifier) = verifier {
-        threads.push(spawn("sangam-verify", move || verifier.run())?);
-    }
+    let threads = spawn_all((control, lane, reliable), running, verifier)?;
     site.broker(
         (udp, quic_links),
         middle.shown,
         (handles, counters, threads),
     )
+}
+
+/// One thread for each.
+fn spawn_all(
+    (control, lane, reliable): (Control, Lane, Reliables),
+    shards: Vec<Shard>,
+    verifier: Option<Verifier>,
+) -> std::io::Result<Vec<JoinHandle<()>>> {
+    let mut threads = vec![spawn("sangam-control", move || control.run())?];
+    threads.push(spawn("sangam-lane", move || lane.run())?);
+    threads.push(spawn("sangam-reliable", move || reliable.run())?);
+    for (number, shard) in shards.into_iter().enumerate() {
+        threads.push(spawn(&format!("sangam-shard{number}"), || shard.run())?);
+    }
+    if let Some(verifier) = verifier {
+        threads.push(spawn("sangam-verify", move || verifier.run())?);
+    }
+    Ok(threads)
 }
 
 /// The ways to all shards.
@@ -190,7 +204,7 @@ impl Site {
     fn new(
         config: BrokerConfig,
         udp: &[SocketAddr],
-        control: (SyncSender<ControlEvent>, Waker),
+        (control, control_waker, reliable): (SyncSender<ControlEvent>, Waker, Desk),
         lane_waker: Waker,
     ) -> Self {
         let (asks, verifier) = config.authority.clone().map(Verifier::new).unzip();
@@ -208,11 +222,12 @@ impl Site {
                 addresses: Arc::new(ByAddress::new(config.clients_per_address)),
             },
             acceptor: Acceptor::new(config.secret),
-            control,
+            control: (control, control_waker),
+            reliable,
             lane_waker,
             quic: Vec::new(),
-            streams: streams(&config),
-            certificate: Certificate::default(),
+            streams: config.stream_listeners(),
+            certificate: Certificate::new(&config.ws_origins),
             asks,
             verifier,
             config,
@@ -238,9 +253,10 @@ impl Site {
                 self.quic.push(Opening::new(*address, &wakers)?);
             }
         }
+        let guests = guests::of(&self.config.gateways, &wakers)?;
         (0..)
-            .zip(wakes)
-            .map(|(number, wake)| self.shard(number, wake, udp))
+            .zip(wakes.into_iter().zip(guests))
+            .map(|(number, (wake, guests))| self.shard((number, guests), wake, udp))
             .collect()
     }
 
@@ -268,6 +284,7 @@ impl Site {
             snapshot: middle.snapshot.clone(),
             commands,
             control: self.outlet(),
+            reliable: self.reliable.outlet(),
             shards,
             links: link_table(self, &udp, middle.shown.clone()),
             quic,
@@ -303,6 +320,7 @@ impl Site {
             shards,
             counters,
             links,
+            reliable: self.reliable.report(),
             pool: self.pool,
             next_shard: AtomicU32::new(0),
             certificate: self.certificate,
@@ -331,7 +349,7 @@ impl Site {
 
     fn shard(
         &mut self,
-        number: u16,
+        (number, guests): (u16, Guests),
         (waker, sleeper): (Waker, Sleeper),
         udp: &[SocketAddr],
     ) -> Result<ShardEnds, StartError> {
@@ -356,8 +374,9 @@ impl Site {
         ports.push(Box::new(LegPort::new(leg_commands, counters.clone())));
         let (doors, door_arrivals) = sync_channel(REQUESTS);
         ports.push(Box::new(DoorPort::new(door_arrivals, counters.clone())));
+        ports.extend(guests);
 
-        let (inlets, inbound) = rings();
+        let (inlets, inbound) = shard::rings();
         let (to_lane, from) = RingBuffer::<Packet>::new(RING);
         let (commands, inbox) = sync_channel(COMMANDS);
         let shard = Shard::new(shard::Parts {
@@ -368,6 +387,7 @@ impl Site {
             inbound,
             commands: inbox,
             control: self.outlet(),
+            reliable: self.reliable.outlet(),
             to_lane,
             lane: self.lane_waker.clone(),
             ports,
@@ -440,12 +460,6 @@ impl Site {
     }
 }
 
-/// All listeners for streams.
-fn streams(config: &BrokerConfig) -> Vec<(Transport, SocketAddr)> {
-    let plain = config.tcp.iter().map(|address| (Transport::Tcp, *address));
-    plain.chain(config.streams.iter().copied()).collect()
-}
-
 fn cannot_listen(
     (transport, address): (Transport, SocketAddr),
     source: std::io::Error,
@@ -457,42 +471,24 @@ fn cannot_listen(
     }
 }
 
-fn rings() -> (shard::Inlets, [Consumer<Entry>; Class::ALL.len()]) {
-    let mut inlets = Vec::new();
-    let inbound = Class::ALL.map(|_| {
-        let (producer, consumer) = RingBuffer::new(RING);
-        inlets.push(producer);
-        consumer
-    });
-    let mut inlets = inlets.into_iter();
-    let inlets = Class::ALL.map(|_| inlets.next().expect("one producer for each class"));
-    (inlets, inbound)
-}
-
 fn link_table(site: &Site, udp: &[SocketAddr], shown: Arc<Mutex<Vec<LinkInfo>>>) -> LinkTable {
     let families = udp.iter().map(SocketAddr::is_ipv6).collect();
-    let mut links = LinkTable::new(site.greeting.clone(), families, seed(&site.config), shown);
+    let mut links = LinkTable::new(site.greeting.clone(), families, site.config.seed(), shown);
     for address in &site.config.links {
         if !links.add_configured(*address) {
             tracing::warn!(%address, "a link is configured twice, or for another address family");
         }
     }
+    // A seed that is configured as a link, too, stays.
     for address in &site.config.join {
-        // A seed that is configured as a link, too, stays.
         links.add_organised(*address);
     }
     for neighbour in &site.config.quic_links.dial {
         if !links.add_quic(neighbour) {
-            let address = neighbour.address;
-            tracing::warn!(%address, "a link by QUIC or its fallback is configured twice");
+            tracing::warn!(address = %neighbour.address, "a link by QUIC is configured twice");
         }
     }
     links
-}
-
-fn seed(config: &BrokerConfig) -> u64 {
-    let [a, b, c, d, e, f, g, h, ..] = config.secret;
-    u64::from_be_bytes([a, b, c, d, e, f, g, h])
 }
 
 fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> std::io::Result<JoinHandle<()>> {

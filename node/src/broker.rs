@@ -8,6 +8,7 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use sangam_broker::TopicGate;
 use sangam_io::door::{ClientDoor, door};
 use sangam_io::tls::{Identity, Roots, TlsError};
 use sangam_io::wake::Waker;
@@ -21,6 +22,7 @@ use crate::counters::{Counters, Sample};
 use crate::network::NetworkMap;
 use crate::port::door::Arrival;
 use crate::port::leg::{LegCommand, LegError, LegInfo};
+use crate::reliable::{Report, StoreError};
 use crate::{assembly, samples};
 
 /// How long a question to another thread of the broker may take.
@@ -49,6 +51,10 @@ pub enum StartError {
     Tls(TlsError),
     /// A leg of the configuration cannot be made.
     Leg(String, LegError),
+    /// Records of reliable topics cannot be written or read.
+    Store(StoreError),
+    /// A gateway cannot open what it needs.
+    Gateway(io::Error),
     /// The kernel refuses something else.
     Io(io::Error),
 }
@@ -78,6 +84,8 @@ impl std::fmt::Display for StartError {
             Self::Quic(error) => write!(f, "QUIC: {error}"),
             Self::Tls(error) => error.fmt(f),
             Self::Leg(name, error) => write!(f, "leg `{name}`: {error}"),
+            Self::Store(error) => error.fmt(f),
+            Self::Gateway(error) => error.fmt(f),
             Self::Io(error) => write!(f, "the kernel refuses: {error}"),
         }
     }
@@ -214,6 +222,7 @@ pub struct Broker {
     pub(crate) shards: Vec<ShardHandle>,
     pub(crate) counters: Vec<(String, Arc<Counters>)>,
     pub(crate) links: Arc<std::sync::Mutex<Vec<LinkInfo>>>,
+    pub(crate) reliable: Arc<Report>,
     pub(crate) pool: sangam_io::pool::Pool,
     pub(crate) next_shard: AtomicU32,
     pub(crate) certificate: Certificate,
@@ -318,8 +327,19 @@ impl Broker {
         self.tell_control(ControlEvent::Weigh { peer, weight });
     }
 
+    /// Says what may be published below a prefix of topics, by the clients of this broker: a
+    /// session server's word on who holds a floor. It stands until a newer one comes, also when
+    /// that server is gone. Events of others are dropped before they go anywhere
+    /// ([`DropReason::GateClosed`]).
+    ///
+    /// [`DropReason::GateClosed`]: sangam_broker::DropReason::GateClosed
+    pub fn gate(&self, prefix: Topic, gate: TopicGate) {
+        self.tell_control(ControlEvent::Gate { prefix, gate });
+    }
+
     /// Tells the network that this broker is about to leave: streams take other ways, before the
-    /// old ones end, and no client is sent here. Who is here is served on.
+    /// old ones end, no client is sent here, and clients that know another broker go there. Who
+    /// is here is served on.
     pub fn drain(&self) {
         self.tell_control(ControlEvent::Drain);
     }

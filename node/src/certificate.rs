@@ -13,7 +13,11 @@ use crate::config::Transport;
 
 /// One for all listeners of a broker.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Certificate(Arc<ArcSwapOption<Shown>>);
+pub(crate) struct Certificate {
+    shown: Arc<ArcSwapOption<Shown>>,
+    /// Whose pages may open WebSockets.
+    origins: Arc<[String]>,
+}
 
 /// The same certificate for each protocol within TLS.
 #[derive(Debug)]
@@ -23,6 +27,14 @@ struct Shown {
 }
 
 impl Certificate {
+    /// None yet; pages of these origins may open WebSockets.
+    pub(crate) fn new(origins: &[String]) -> Self {
+        Self {
+            shown: Arc::default(),
+            origins: origins.into(),
+        }
+    }
+
     /// Shows `identity` from now on.
     ///
     /// # Errors
@@ -35,7 +47,7 @@ impl Certificate {
         let clients =
             authorities.map_or(Clients::Anonymous, |roots| Clients::Optional(roots.clone()));
         let config = |alpn| tls::server(identity, clients.clone(), &[alpn]);
-        self.0.store(Some(Arc::new(Shown {
+        self.shown.store(Some(Arc::new(Shown {
             units: config(ALPN_UNITS)?,
             http: config(ALPN_HTTP)?,
         })));
@@ -44,7 +56,7 @@ impl Certificate {
 
     /// What QUIC shows; the same as streams of units.
     pub(crate) fn quic(&self) -> Option<Arc<ServerConfig>> {
-        self.0.load().as_ref().map(|shown| shown.units.clone())
+        self.shown.load().as_ref().map(|shown| shown.units.clone())
     }
 
     /// How a connection to a listener of this kind begins; `None` without a certificate where one
@@ -53,9 +65,13 @@ impl Certificate {
         let websocket = matches!(transport, Transport::Ws | Transport::Wss);
         let tls = match transport {
             Transport::Tcp | Transport::Ws => None,
-            Transport::Tls => Some(self.0.load().as_ref()?.units.clone()),
-            Transport::Wss => Some(self.0.load().as_ref()?.http.clone()),
+            Transport::Tls => Some(self.shown.load().as_ref()?.units.clone()),
+            Transport::Wss => Some(self.shown.load().as_ref()?.http.clone()),
         };
-        Some(Accept { tls, websocket })
+        Some(Accept {
+            tls,
+            websocket,
+            origins: self.origins.clone(),
+        })
     }
 }

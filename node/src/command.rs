@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, TrySendError};
 
-use sangam_broker::{LinkId, Owner};
+use sangam_broker::{LinkId, Owner, TopicGate};
 use sangam_io::wake::Waker;
 use sangam_model::{BrokerId, Filter, Grants, Measured, MediaInfo, StreamId, Time, Topic};
 use sangam_wire::{Message, Refusal};
@@ -44,6 +44,8 @@ pub(crate) enum ShardCommand {
         ticket: u64,
         verdict: Result<Grants, Refusal>,
     },
+    /// The broker is about to leave.
+    Drain,
     Stop,
 }
 
@@ -54,10 +56,17 @@ pub(crate) enum LaneCommand {
         link: LinkId,
         message: Message,
     },
+    /// A message of a reliable topic, behind others of its kind.
+    Carry {
+        link: LinkId,
+        message: Message,
+    },
     /// Link with the broker at this address, and keep trying.
     Dial(SocketAddr),
     /// No more, if the link was made by [`LaneCommand::Dial`].
     HangUp(SocketAddr),
+    /// End all links and make no more: another broker has this one's id.
+    StepAside,
     Stop,
 }
 
@@ -109,6 +118,11 @@ pub(crate) enum ControlEvent {
         peer: BrokerId,
         weight: Option<u16>,
     },
+    /// What may be published below a prefix.
+    Gate {
+        prefix: Topic,
+        gate: TopicGate,
+    },
     /// The broker is about to leave.
     Drain,
     Stop,
@@ -148,6 +162,15 @@ impl<T> Outlet<T> {
     pub(crate) fn send(&mut self, item: T) {
         self.backlog.push_back(item);
         self.flush();
+    }
+
+    /// Sends what may be lost: not if something waits already. Whether it was sent.
+    pub(crate) fn offer(&mut self, item: T) -> bool {
+        let sent = self.flush() && self.channel.try_send(item).is_ok();
+        if sent {
+            self.waker.wake();
+        }
+        sent
     }
 
     /// Tries again; whether everything is gone.

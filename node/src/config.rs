@@ -1,10 +1,13 @@
 //! What a broker is started with.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 
+use sangam_io::port::Gateway;
 use sangam_io::tls::{Identity, Roots};
 use sangam_model::{BrokerId, Filter, Incarnation, MediaInfo, Topic, limits};
+use sangam_reliable::Limits;
 
 use crate::Authority;
 
@@ -148,6 +151,27 @@ pub struct QuicLinks {
     pub dial: Vec<QuicNeighbour>,
 }
 
+/// Reliable topics.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReliableConfig {
+    /// The broker keeps topics for the network; if not, its clients use others that do.
+    pub keep: bool,
+    /// How much is kept.
+    pub limits: Limits,
+    /// Where records are written, so that they survive this process; `None`: nowhere.
+    pub store: Option<PathBuf>,
+}
+
+impl Default for ReliableConfig {
+    fn default() -> Self {
+        Self {
+            keep: true,
+            limits: Limits::default(),
+            store: None,
+        }
+    }
+}
+
 /// Everything a broker needs to know. Identities and addresses are checked by the caller.
 #[derive(Clone, Debug)]
 pub struct BrokerConfig {
@@ -165,6 +189,8 @@ pub struct BrokerConfig {
     pub quic: Vec<SocketAddr>,
     /// Addresses for streams of the other kinds; at most one per kind and address family.
     pub streams: Vec<(Transport, SocketAddr)>,
+    /// Whose pages may open WebSockets, such as `https://meet.example.org`; everybody's if empty.
+    pub ws_origins: Vec<String>,
     /// The certificate shown at encrypted ones.
     pub identity: Option<Arc<Identity>>,
     /// Whose certificates count if a client shows one; nobody has to, but neighbours by QUIC.
@@ -184,6 +210,10 @@ pub struct BrokerConfig {
     pub accept_links: Vec<Network>,
     /// Legs that exist from the start.
     pub legs: Vec<LegSpec>,
+    /// Reliable topics.
+    pub reliable: ReliableConfig,
+    /// Protocols whose peers the shards host beside the broker's own clients.
+    pub gateways: Vec<Arc<dyn Gateway>>,
     /// Delivery shards, `1..=64`.
     pub shards: usize,
     /// Queues and threads.
@@ -211,6 +241,25 @@ pub struct BrokerConfig {
     pub datagram_max: u16,
 }
 
+impl BrokerConfig {
+    /// A number from the secret.
+    pub(crate) fn seed(&self) -> u64 {
+        let [a, b, c, d, e, f, g, h, ..] = self.secret;
+        u64::from_be_bytes([a, b, c, d, e, f, g, h])
+    }
+
+    /// All listeners for streams.
+    pub(crate) fn stream_listeners(&self) -> Vec<(Transport, SocketAddr)> {
+        let plain = self.tcp.iter().map(|address| (Transport::Tcp, *address));
+        plain.chain(self.streams.iter().copied()).collect()
+    }
+
+    /// Whether there are neighbours to dial.
+    pub(crate) fn dials(&self) -> bool {
+        !self.links.is_empty() || !self.join.is_empty() || !self.quic_links.dial.is_empty()
+    }
+}
+
 impl Default for BrokerConfig {
     /// Loopback, kernel-chosen ports, one shard per core.
     fn default() -> Self {
@@ -223,6 +272,7 @@ impl Default for BrokerConfig {
             tcp: vec![loopback],
             quic: Vec::new(),
             streams: Vec::new(),
+            ws_origins: Vec::new(),
             identity: None,
             authorities: None,
             links: Vec::new(),
@@ -235,6 +285,8 @@ impl Default for BrokerConfig {
                 prefix: 8,
             }],
             legs: Vec::new(),
+            reliable: ReliableConfig::default(),
+            gateways: Vec::new(),
             shards: std::thread::available_parallelism()
                 .map_or(1, usize::from)
                 .min(64),

@@ -23,6 +23,7 @@ use crate::broker::{Brief, StreamInfo};
 use crate::command::{ControlEvent, LaneCommand, ShardCommand, Wish};
 use crate::network::NetworkMap;
 use crate::organise::Organiser;
+use crate::ways::WayTeller;
 
 /// Events handled before their consequences are published.
 const BATCH: usize = 1_024;
@@ -39,6 +40,8 @@ pub(crate) struct Parts {
     pub(crate) sleeper: Sleeper,
     pub(crate) snapshot: Arc<ArcSwap<Snapshot>>,
     pub(crate) lane: (SyncSender<LaneCommand>, Waker),
+    /// Told to the thread of reliable topics.
+    pub(crate) ways: WayTeller,
     pub(crate) shards: Vec<(SyncSender<ShardCommand>, Waker)>,
     /// What the broker says of itself.
     pub(crate) description: Description,
@@ -87,6 +90,7 @@ impl Control {
             self.streams.handle(now, StreamInput::Tick);
             self.settle();
             self.organise();
+            self.parts.ways.tell(clock::now(), &self.routing);
             // Only now does the lane know the streams, so only now may their owners send.
             for (owner, message) in published {
                 self.answer(owner, message);
@@ -101,7 +105,11 @@ impl Control {
     fn sleep(&mut self) {
         self.parts.sleeper.arm();
         let mut timeout = REST;
-        let deadlines = [self.routing.deadline(), self.streams.deadline()];
+        let deadlines = [
+            self.routing.deadline(),
+            self.streams.deadline(),
+            self.parts.ways.deadline(),
+        ];
         if let Some(at) = deadlines.into_iter().flatten().min() {
             timeout = timeout.min(at - clock::now());
         }
@@ -141,6 +149,7 @@ impl Control {
             } => {
                 self.routing.handle(now, RoutingInput::LinkUp(link, peer));
                 self.streams.handle(now, StreamInput::LinkUp(link));
+                self.parts.ways.link_up(now);
                 if let Some(organiser) = &mut self.parts.organiser {
                     organiser.link_up(link, peer, address);
                 }
@@ -182,7 +191,8 @@ impl Control {
             }
             ControlEvent::Load(load) => self.describe(|own| own.load = load),
             ControlEvent::Weigh { peer, weight } => self.weigh(peer, weight),
-            ControlEvent::Drain => self.describe(|own| own.draining = true),
+            ControlEvent::Gate { prefix, gate } => self.streams.gate(now, &prefix, gate),
+            ControlEvent::Drain => self.drain(),
             ControlEvent::Stop => self.stopping = true,
         }
     }
@@ -212,6 +222,16 @@ impl Control {
         // A link that is down costs nothing, and measures anew when it comes up.
         if let Some(link) = found.map(|found| found.link) {
             self.routing.pin(clock::now(), link, weight);
+        }
+    }
+
+    /// Neighbours find ways around this broker, and clients another one.
+    fn drain(&mut self) {
+        self.describe(|own| own.draining = true);
+        for (commands, waker) in &self.parts.shards {
+            // A shard has stopped only when the whole broker stops.
+            let _ = commands.send(ShardCommand::Drain);
+            waker.wake();
         }
     }
 
@@ -268,6 +288,7 @@ impl Control {
                     RoutingOutput::Changed(change) => {
                         self.streams.handle(now, StreamInput::Interest(&change));
                     }
+                    RoutingOutput::Displaced => self.step_aside(),
                 }
             }
             self.streams.route(&self.routing, &self.filters);
@@ -294,6 +315,20 @@ impl Control {
             // Events may wait there for just this.
             self.parts.lane.1.wake();
         }
+    }
+
+    /// Another broker goes by our id: the network goes on with that one, we with our own clients.
+    fn step_aside(&mut self) {
+        tracing::error!(
+            id = %self.parts.id,
+            "another broker goes by this broker's id and has the better right to it: this one \
+             steps aside and serves its own clients only. Stop it, give it a data_dir of its own \
+             (never a copy of another broker's) and start it again"
+        );
+        self.parts.organiser = None;
+        // The lane has stopped only when the whole broker stops.
+        let _ = self.parts.lane.0.send(LaneCommand::StepAside);
+        self.parts.lane.1.wake();
     }
 
     /// A stream of one of our own clients makes this broker a source of its session.
@@ -400,6 +435,7 @@ impl Control {
     }
 
     fn stop(&self) {
+        self.parts.ways.stop();
         for (commands, waker) in &self.parts.shards {
             let _ = commands.send(ShardCommand::Stop);
             waker.wake();

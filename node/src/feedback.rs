@@ -2,34 +2,12 @@
 
 use sangam_broker::FeedbackOutput;
 use sangam_io::pool::{Packet, Pool};
-use sangam_model::{Class, limits};
+use sangam_io::port;
 use sangam_wire::feedback::Nack;
-use sangam_wire::{Event, Extensions, Flags, Header};
-
-/// Bytes of the longest feedback payload.
-const PAYLOAD_MAX: usize = 16;
 
 /// A feedback event in a buffer of its own; `None` if the pool is exhausted.
 pub(crate) fn event(what: &FeedbackOutput, pool: &Pool) -> Option<Packet> {
-    let mut payload = Vec::with_capacity(PAYLOAD_MAX);
-    what.feedback.encode(&mut payload);
-    let header = Header {
-        class: Class::Feedback,
-        flags: Flags::NONE,
-        stream: what.stream,
-        sequence: 0,
-        // The tree is cut short at every hop by its own parent, so the count starts anew.
-        hop_limit: limits::HOP_LIMIT,
-        layer: what.layer,
-    };
-    let event = Event {
-        header,
-        extensions: Extensions::NONE,
-        payload: &payload,
-    };
-    let mut packet = pool.take(event.encoded_len())?;
-    event.write(&mut packet).ok()?;
-    Some(packet.freeze())
+    port::feedback((what.stream, what.layer), &what.feedback, pool)
 }
 
 /// Parts a NACK into packets that `find` has and a NACK for those it has not.

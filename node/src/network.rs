@@ -1,6 +1,6 @@
 //! The network as the broker's control sees it, for the rest of the program.
 
-use sangam_broker::Routing;
+use sangam_broker::{Refused, Routing};
 use sangam_model::{BrokerId, Incarnation};
 
 /// The network map at one moment.
@@ -10,6 +10,8 @@ pub struct NetworkMap {
     pub epoch: u64,
     /// All brokers on the map, this one first.
     pub brokers: Vec<MapBroker>,
+    /// What neighbours told of it that was not taken, since the start.
+    pub refused: Refused,
 }
 
 /// A broker as it describes itself.
@@ -51,6 +53,10 @@ impl NetworkMap {
                 .collect(),
         });
         let brokers = brokers.collect();
-        Self { epoch, brokers }
+        Self {
+            epoch,
+            brokers,
+            refused: routing.refused(),
+        }
     }
 }

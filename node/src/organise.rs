@@ -164,6 +164,7 @@ pub(crate) fn description(config: &BrokerConfig, udp: &[SocketAddr]) -> Descript
         address: public_address(config, udp)
             .map(|address| address.to_string())
             .unwrap_or_default(),
+        keeps: config.reliable.keep,
         ..Description::default()
     }
 }

@@ -1,5 +1,7 @@
 //! The counters of all threads as one list of samples.
 
+use std::sync::atomic::Ordering;
+
 use sangam_broker::DropReason;
 use sangam_model::Class;
 
@@ -123,6 +125,7 @@ fn gauges(broker: &Broker) -> Vec<Sample> {
         gauge("sangam_links", "Links configured or accepted.", links.len()),
         gauge("sangam_links_up", "Links over which events flow.", up),
     ];
+    samples.extend(reliable(broker));
     for link in links {
         let Some(rtt) = link.rtt else { continue };
         samples.push(Sample {
@@ -133,5 +136,106 @@ fn gauges(broker: &Broker) -> Vec<Sample> {
             value: rtt.as_secs_f64(),
         });
     }
+    samples
+}
+
+/// What reliable topics count: name, help, and where it is.
+type ReliableRow = (
+    &'static str,
+    &'static str,
+    fn(&sangam_reliable::Counters) -> u64,
+);
+
+const RELIABLE: [ReliableRow; 15] = [
+    ("sangam_reliable_topics", "Topics kept now.", |c| c.topics),
+    ("sangam_reliable_records", "Records kept now.", |c| {
+        c.records
+    }),
+    ("sangam_reliable_bytes", "Bytes they take now.", |c| c.bytes),
+    (
+        "sangam_reliable_feeds",
+        "Clients and brokers fed now.",
+        |c| c.feeds,
+    ),
+    (
+        "sangam_reliable_pushed_total",
+        "Records taken from publishers.",
+        |c| c.pushed,
+    ),
+    (
+        "sangam_reliable_fed_total",
+        "Records taken from other brokers.",
+        |c| c.fed,
+    ),
+    ("sangam_reliable_sent_total", "Records sent on.", |c| c.sent),
+    (
+        "sangam_reliable_duplicate_total",
+        "Records that came again.",
+        |c| c.duplicate,
+    ),
+    (
+        "sangam_reliable_resent_total",
+        "Times a window was sent again.",
+        |c| c.resent,
+    ),
+    (
+        "sangam_reliable_held_back_total",
+        "Pushes put off for want of room.",
+        |c| c.held_back,
+    ),
+    (
+        "sangam_reliable_expired_total",
+        "Records let go as configured.",
+        |c| c.expired,
+    ),
+    (
+        "sangam_reliable_gaps_total",
+        "Times records were given up for lost.",
+        |c| c.gaps,
+    ),
+    (
+        "sangam_reliable_cut_off_total",
+        "Receivers too far behind.",
+        |c| c.cut_off,
+    ),
+    (
+        "sangam_reliable_refused_total",
+        "Requests past a bound.",
+        |c| c.refused,
+    ),
+    (
+        "sangam_reliable_unexpected_total",
+        "Messages without sense here.",
+        |c| c.unexpected,
+    ),
+];
+
+fn reliable(broker: &Broker) -> Vec<Sample> {
+    let report = &broker.reliable;
+    let counters = report.counters.lock().map(|counters| *counters);
+    let counters = counters.unwrap_or_default();
+    let sample = |name: &'static str, help, value: u64| Sample {
+        name,
+        help,
+        counter: name.ends_with("_total"),
+        labels: Vec::new(),
+        value: value as f64,
+    };
+    let rows = RELIABLE.iter();
+    let mut samples: Vec<_> = rows
+        .map(|(name, help, of)| sample(name, help, of(&counters)))
+        .collect();
+    let lost = report.lost.load(Ordering::Relaxed);
+    let unwritten = report.unwritten.load(Ordering::Relaxed);
+    samples.push(sample(
+        "sangam_reliable_lost_total",
+        "Messages without a way.",
+        lost,
+    ));
+    samples.push(sample(
+        "sangam_reliable_unwritten",
+        "Changes not on disk yet.",
+        unwritten,
+    ));
     samples
 }

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use sangam_io::clock;
@@ -15,6 +15,11 @@ use crate::addresses::Addresses;
 
 /// When a caller whom the broker cannot take now may try again.
 pub(crate) const RETRY_AFTER: Duration = Duration::from_millis(500);
+
+/// Strangers shall not fill a disk with words about them.
+const TELL_EVERY: Duration = Duration::from_secs(10);
+/// The last such span in which one was told of.
+static TOLD: AtomicU64 = AtomicU64::new(0);
 
 /// The parts of a welcome that are the same for everybody.
 #[derive(Clone, Debug)]
@@ -31,6 +36,66 @@ pub(crate) struct Greeting {
     pub(crate) clients_max: usize,
     /// The same by address.
     pub(crate) addresses: Arc<Addresses>,
+}
+
+/// The answer to a hello of no common version, of which the operator is told, too.
+pub(crate) fn of_no_version(hello: &[u8]) -> Option<Refuse> {
+    let refuse = Refuse::version(hello)?;
+    // wire.md 4.3: the versions stand there in every version.
+    let (least, most) = (hello[2], hello[3]);
+    if is_time_to_tell() {
+        tracing::warn!(
+            theirs = %format_args!("{least} to {most}"),
+            ours = VERSION,
+            "somebody who speaks no version of ours is refused; run neighbouring releases"
+        );
+    }
+    Some(refuse)
+}
+
+/// Once in each of the spans.
+fn is_time_to_tell() -> bool {
+    let span = clock::now().as_micros() / TELL_EVERY.as_micros() as u64 + 1;
+    TOLD.swap(span, Ordering::Relaxed) != span
+}
+
+/// A broker calls whose id is another's.
+pub(crate) fn tell_twin(id: BrokerId, from: SocketAddr) {
+    if is_time_to_tell() {
+        tracing::error!(
+            %id,
+            %from,
+            "a broker calls whose id another broker has; it is refused. Give each broker a \
+             data_dir of its own, never a copy"
+        );
+    }
+}
+
+/// A neighbour does not want the link.
+pub(crate) fn tell_refusal(address: Option<SocketAddr>, reason: Refusal, speaks: u8) {
+    let ours = VERSION;
+    if matches!(reason, Refusal::Version | Refusal::Identity) && !is_time_to_tell() {
+        return;
+    }
+    match (reason, speaks) {
+        (Refusal::Version, 0) => tracing::error!(
+            ?address,
+            ours,
+            "a neighbour refuses the link: it speaks no version of ours; run neighbouring releases"
+        ),
+        (Refusal::Version, theirs) => tracing::error!(
+            ?address,
+            theirs,
+            ours,
+            "a neighbour refuses the link: it speaks another version; upgrade the lower one"
+        ),
+        (Refusal::Identity, _) => tracing::error!(
+            ?address,
+            "a neighbour refuses the link: another broker goes by this broker's id; give each a \
+             data_dir of its own, never a copy"
+        ),
+        _ => tracing::warn!(?address, %reason, "a neighbour refuses the link"),
+    }
 }
 
 impl Greeting {
@@ -58,6 +123,7 @@ impl Greeting {
             nonce: hello.nonce,
             reason,
             retry_after_ms: RETRY_AFTER.as_millis() as u32,
+            speaks: VERSION,
         }
     }
 

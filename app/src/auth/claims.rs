@@ -1,5 +1,6 @@
 //! What a token says.
 
+use sangam_control::session::VideoGrant;
 use sangam_model::{Filter, Grants, Time, Topic};
 use serde::{Deserialize, Serialize};
 
@@ -23,7 +24,11 @@ pub(crate) struct Claims {
     /// For which service it was made, if for one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) aud: Option<Audience>,
+    /// What others call whom it is for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) name: Option<String>,
     /// The first level of every topic it is good for.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub(crate) tenant: String,
     /// Filters of topics to publish on.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -34,6 +39,9 @@ pub(crate) struct Claims {
     /// Whether it is good for the HTTP API, within the same topics.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) api: bool,
+    /// What it is good for in sessions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) video: Option<VideoGrant>,
 }
 
 /// RFC 7519 section 4.1.3: one or several.

@@ -155,6 +155,21 @@ impl SigningKey {
         }
     }
 
+    /// Both halves of a new shared secret that nobody else knows.
+    ///
+    /// # Errors
+    /// The system gives no randomness.
+    pub(crate) fn ephemeral() -> Result<(Self, VerifyingKey), KeyError> {
+        let (secret, kid) = make_secret()?;
+        let verifying = VerifyingKey::shared(&secret);
+        let signing = Self {
+            kid,
+            algorithm: Algorithm::HS256,
+            key: EncodingKey::from_secret(secret.as_bytes()),
+        };
+        Ok((signing, verifying))
+    }
+
     pub(crate) fn kid(&self) -> &str {
         &self.kid
     }

@@ -60,11 +60,24 @@ impl Tokens {
         }
     }
 
-    /// What a token says, if it is to be believed now.
+    /// Whether tokens of the key of this name can be verified.
+    pub(crate) fn know(&self, kid: &str) -> bool {
+        self.keys.iter().any(|key| key.kid() == kid)
+    }
+
+    /// What follows from a token, if it is to be believed now.
     ///
     /// # Errors
     /// See [`AuthError`].
     pub(crate) fn check(&self, token: &str) -> Result<Rights, AuthError> {
+        self.claims(token)?.rights().map_err(invalid)
+    }
+
+    /// What a token says, if it is to be believed now.
+    ///
+    /// # Errors
+    /// See [`AuthError`].
+    pub(crate) fn claims(&self, token: &str) -> Result<Claims, AuthError> {
         if token.len() > TOKEN_LEN_MAX {
             return Err(invalid(format!(
                 "it has more than {TOKEN_LEN_MAX} characters"
@@ -88,8 +101,7 @@ impl Tokens {
         }
         validation.set_required_spec_claims(&required);
         let token = decode::<Claims>(token, key.decoding(), &validation);
-        let claims = token.map_err(|error| refusal(&error))?.claims;
-        claims.rights().map_err(invalid)
+        Ok(token.map_err(|error| refusal(&error))?.claims)
     }
 
     fn key(&self, kid: Option<&str>) -> Result<&VerifyingKey, AuthError> {

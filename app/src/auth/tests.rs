@@ -221,3 +221,27 @@ fn a_key_may_have_a_name_of_its_own_and_stand_in_the_configuration() {
     assert!(tokens.check(&key.sign(&claims()).unwrap()).is_ok());
     assert!(!format!("{tokens:?}").contains(secret));
 }
+
+#[test]
+fn a_token_as_livekit_makes_it_is_good_for_sessions_and_opens_no_broker() {
+    let stage = Stage::new();
+    let tokens = Tokens::of(&stage.auth).unwrap().unwrap();
+    // The claims of LiveKit's server SDKs, which know no tenants.
+    let text = format!(
+        r#"{{"sub": "anna", "name": "Anna", "iss": "APIkey", "exp": {}, "nbf": {},
+            "metadata": "x", "video": {{"room": "weekly", "roomJoin": true, "hidden": false,
+            "canPublishSources": ["microphone"]}}}}"#,
+        now() + 600,
+        now() - 5
+    );
+    let claims: Claims = serde_json::from_str(&text).unwrap();
+    let token = stage.key("b.secret").sign(&claims).unwrap();
+    let believed = tokens.claims(&token).unwrap();
+    let video = believed.video.unwrap();
+    assert_eq!(
+        (video.room.as_deref(), video.room_join),
+        (Some("weekly"), true)
+    );
+    assert_eq!(believed.name.as_deref(), Some("Anna"));
+    is_wrong(stage.check(&token), "tenant");
+}

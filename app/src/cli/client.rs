@@ -3,8 +3,9 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use sangam_client::{Address, ProxyAddress, Token};
+use sangam_jitter::Kind;
 use sangam_model::{Filter, Topic};
 
 use crate::config::MediaSpec;
@@ -49,7 +50,7 @@ pub(crate) struct Peer {
 
 /// Options of `sangam publish`.
 #[derive(Args, Debug)]
-#[command(group = clap::ArgGroup::new("source").required(true).args(["rtp", "file"]))]
+#[command(group = clap::ArgGroup::new("source").required(true).args(["rtp", "file", "reliable"]))]
 pub(crate) struct PublishArgs {
     /// Broker to publish through: HOST:PORT, or with quic://, tcp://, tls://, ws:// or
     /// wss:// in front; repeat it for other ways to the same broker, best first
@@ -69,6 +70,10 @@ pub(crate) struct PublishArgs {
     /// Play this file in real time (through FFmpeg, as H.264 and Opus)
     #[arg(long, value_name = "CLIP")]
     pub(crate) file: Option<PathBuf>,
+    /// Publish the lines of standard input on a reliable topic: each comes once and in order,
+    /// whatever fails; ends once the network holds them
+    #[arg(long)]
+    pub(crate) reliable: bool,
     /// Send the file's streams as they are, without encoding
     #[arg(long, requires = "file")]
     pub(crate) copy: bool,
@@ -92,6 +97,15 @@ pub(crate) struct PlayArgs {
     /// Topic or filter, such as 'demo/#'; may be repeated
     #[arg(long, value_name = "FILTER", value_parser = Filter::new, required = true)]
     pub(crate) topic: Vec<Filter>,
+    /// Print the events of reliable topics, each as a line
+    #[arg(long, conflicts_with_all = ["rtp", "sdp", "out", "max_loss", "max_latency"])]
+    pub(crate) reliable: bool,
+    /// Begin with up to so many of the latest events that are kept
+    #[arg(long, value_name = "N", default_value_t = 0, requires = "reliable")]
+    pub(crate) replay: u32,
+    /// End after so many events; with exit code 10 if fewer come
+    #[arg(long, value_name = "N", requires = "reliable")]
+    pub(crate) events: Option<u64>,
     /// Send RTP to this address: the first stream to PORT, the next to PORT+2, and so on
     #[arg(long, value_name = "ADDR:PORT")]
     pub(crate) rtp: Option<SocketAddr>,
@@ -101,6 +115,9 @@ pub(crate) struct PlayArgs {
     /// Record to a file that players can open (through FFmpeg), such as live.mkv
     #[arg(long, value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,
+    /// What evens out jitter and order: ours, wmjitter, neteq or fixed (four packets)
+    #[arg(long, value_name = "RECEIVER", value_enum, default_value_t)]
+    pub(crate) jitter: Jitter,
     /// Stop after so many seconds
     #[arg(long, value_name = "N")]
     pub(crate) seconds: Option<u64>,
@@ -110,6 +127,32 @@ pub(crate) struct PlayArgs {
     /// End with exit code 10 if the 99th percentile of the latency exceeds so many milliseconds
     #[arg(long, value_name = "MS")]
     pub(crate) max_latency: Option<f64>,
+}
+
+/// Receivers for live media.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Jitter {
+    /// Waits for what is missing as long as that pays
+    #[default]
+    Ours,
+    /// Watermarks
+    Wmjitter,
+    /// As WebRTC does
+    Neteq,
+    /// Four packets
+    Fixed,
+}
+
+impl Jitter {
+    /// The receiver of `core/jitter`.
+    pub(crate) fn kind(self) -> Kind {
+        match self {
+            Self::Ours => Kind::Ours,
+            Self::Wmjitter => Kind::WmJitter,
+            Self::Neteq => Kind::NetEq,
+            Self::Fixed => Kind::Fixed,
+        }
+    }
 }
 
 /// Options of `sangam demo`.

@@ -5,6 +5,7 @@ mod client;
 mod lifetime;
 mod net;
 mod serve;
+mod session;
 mod token;
 
 use std::ffi::OsString;
@@ -13,10 +14,11 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub(crate) use ca::{CaCommand, CaIssueArgs, InitArgs, RequestArgs, RevokeArgs, SignArgs};
-pub(crate) use client::{DemoArgs, Peer, PlayArgs, PublishArgs};
+pub(crate) use client::{DemoArgs, Jitter, Peer, PlayArgs, PublishArgs};
 pub(crate) use lifetime::Lifetime;
 pub(crate) use net::{MonitorArgs, NetArgs, NetCommand};
 pub(crate) use serve::ServeArgs;
+pub(crate) use session::{Name as SessionName, SessionArgs, SessionCommand};
 pub(crate) use token::{IssueArgs, KeyArgs, ShowArgs, TokenCommand};
 
 /// Carries live media between people: one broker, or a network of them.
@@ -81,12 +83,25 @@ pub(crate) enum Command {
     Demo(DemoArgs),
     /// Show the network: map, links, brokers, the ways of a topic
     Net(NetArgs),
+    /// Make sessions, invite people, join and lead
+    Session(SessionArgs),
     /// Run an aggregation node: the network as JSON, XML, XPath and metrics
     Monitor(MonitorArgs),
     /// Measure this machine and repeat the papers' experiments (needs sangam-bench)
     #[command(disable_help_flag = true, disable_version_flag = true)]
     Bench {
         /// Handed to sangam-bench as they are
+        #[arg(
+            trailing_var_arg = true,
+            allow_hyphen_values = true,
+            value_name = "ARGS"
+        )]
+        args: Vec<OsString>,
+    },
+    /// Repeat a paper's simulations of routing and jitter on traces (needs sangam-sim)
+    #[command(disable_help_flag = true, disable_version_flag = true)]
+    Sim {
+        /// Handed to sangam-sim as they are
         #[arg(
             trailing_var_arg = true,
             allow_hyphen_values = true,

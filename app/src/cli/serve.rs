@@ -20,6 +20,9 @@ pub(crate) struct ServeArgs {
     /// UDP and TCP address to listen on, such as 0.0.0.0:4600; repeat it for IPv6
     #[arg(long, value_name = "ADDR")]
     pub(crate) listen: Vec<SocketAddr>,
+    /// Address for WebRTC, UDP and TCP; repeat it for IPv6
+    #[arg(long, value_name = "ADDR")]
+    pub(crate) webrtc: Vec<SocketAddr>,
     /// HTTP address for health, metrics and API
     #[arg(long, value_name = "ADDR")]
     pub(crate) http: Option<SocketAddr>,

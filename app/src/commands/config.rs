@@ -72,6 +72,9 @@ fn show(file: &ConfigFile, json: bool) -> Result<(), Failure> {
     if let Some(token) = &mut config.api.token {
         HIDDEN.clone_into(token);
     }
+    if let Some(secret) = &mut config.sessions.webhook_secret {
+        HIDDEN.clone_into(secret);
+    }
     config
         .auth
         .keys

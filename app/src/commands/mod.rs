@@ -1,17 +1,18 @@
 //! What each command does.
 
 mod about;
-mod bench;
 mod ca;
 mod config;
 mod demo;
 mod doctor;
+mod lab;
 mod monitor;
 mod net;
 mod peer;
 mod play;
 mod publish;
 mod serve;
+mod session;
 mod table;
 mod token;
 
@@ -34,9 +35,11 @@ pub(crate) fn run(cli: Cli) -> Result<(), Failure> {
         Command::Publish(args) => publish::run(&args, json),
         Command::Play(args) => play::run(&args, json),
         Command::Demo(args) => demo::run(&args, json),
+        Command::Session(args) => session::run(&args, json),
         Command::Net(args) => net::run(&args, json),
         Command::Monitor(args) => monitor::run(&args, json),
-        Command::Bench { args } => Err(bench::run(&args, json)),
+        Command::Bench { args } => Err(lab::run("sangam-bench", &args, json)),
+        Command::Sim { args } => Err(lab::run("sangam-sim", &args, json)),
         Command::Doctor(file) => doctor::run(&file, json),
         Command::Ca(command) => ca::run(&command, json),
         Command::Token(command) => token::run(&command, json),

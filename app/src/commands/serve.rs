@@ -7,7 +7,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use sangam_control::monitor::threshold::Thresholds;
+use sangam_io::port::Gateway;
 use sangam_node::{Broker, StartError, Transport};
+use sangam_webrtc::WebRtc;
 use serde_json::json;
 use tokio::net::TcpListener;
 use tokio::runtime::Builder;
@@ -20,20 +22,31 @@ use crate::exit::{Exit, Failure, io};
 use crate::identity::Identity;
 use crate::monitor::{Monitor, Sampler, follow};
 use crate::stop::{Signals, Wish};
-use crate::{assemble, http, output};
+use crate::{assemble, http, output, sessions};
 
 /// How long HTTP requests may go on once the broker is to end.
 const GRACE: Duration = Duration::from_secs(2);
 /// How long a broker that leaves serves on while streams take other ways: what a join, the first
 /// events over it and the second for which the old way is kept need.
 const DRAIN: Duration = Duration::from_millis(1_500);
+/// How much longer while clients are there that may go elsewhere: what a link to another broker
+/// and two overlaps of half a second need.
+const DRAIN_CLIENTS: Duration = Duration::from_millis(1_500);
+
+/// The monitor's.
+const OWN_DOORS: u64 = 1;
+const DRAIN_LOOK: Duration = Duration::from_millis(50);
 
 /// Runs a broker.
 pub(super) fn run(args: &ServeArgs, json: bool) -> Result<(), Failure> {
     let config = configuration(args)?;
     let tokens = assemble::tokens(&config)?;
     let identity = identity(&config)?;
-    let parts = assemble::broker(&config, &identity, tokens.clone())?;
+    let mut parts = assemble::broker(&config, &identity, tokens.clone())?;
+    let webrtc = assemble::webrtc(&config)?;
+    parts
+        .gateways
+        .extend(webrtc.clone().map(|gateway| gateway as Arc<dyn Gateway>));
     let broker = Broker::start(parts).map_err(not_started)?;
     let runtime = Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(io("cannot start the HTTP side"))?;
@@ -41,7 +54,7 @@ pub(super) fn run(args: &ServeArgs, json: bool) -> Result<(), Failure> {
         api: config.api.clone(),
         tokens,
     };
-    let done = runtime.block_on(serve(args, (config, access), broker, json));
+    let done = runtime.block_on(serve(args, (config, access), (broker, webrtc), json));
     // Requests hold the broker, and the broker's folder stays locked until it is gone.
     drop(runtime);
     drop(identity);
@@ -51,12 +64,14 @@ pub(super) fn run(args: &ServeArgs, json: bool) -> Result<(), Failure> {
 async fn serve(
     args: &ServeArgs,
     (config, access): (Config, http::Access),
-    broker: Broker,
+    (broker, webrtc): (Broker, Option<Arc<WebRtc>>),
     json: bool,
 ) -> Result<(), Failure> {
     let listener = listen(config.listen.http).await?;
     let address = listener.local_addr().map_err(io("HTTP"))?;
     let broker = Arc::new(broker);
+    sessions::keep_gates(&broker)?;
+    let hosting = sessions::host((&config, address), &access, &broker)?;
     let started = Instant::now();
     let sampler = Sampler::new((&config.broker.name, &config.broker.region), started);
     let watch = (Thresholds::new(config.rules()), follow(Some(&broker)));
@@ -64,12 +79,14 @@ async fn serve(
     let monitor = monitor.map_err(io("cannot watch the broker"))?;
     let state = Arc::new(http::State {
         broker,
+        webrtc,
         name: config.broker.name,
         access,
         address,
         neighbours: config.neighbours.len(),
         started,
         latest: monitor.latest(),
+        sessions: hosting.as_ref().map(|hosting| hosting.api.clone()),
     });
     let closed = Arc::new(Notify::new());
     if args.until_stdin_closes {
@@ -97,6 +114,10 @@ async fn serve(
         tracing::info!("draining");
         broker.drain();
         tokio::time::sleep(DRAIN).await;
+        let until = Instant::now() + DRAIN_CLIENTS;
+        while broker.peers() > OWN_DOORS && Instant::now() < until {
+            tokio::time::sleep(DRAIN_LOOK).await;
+        }
     }
     drop(broker);
     tracing::info!("stopping");
@@ -143,8 +164,10 @@ fn configuration(args: &ServeArgs) -> Result<Config, Failure> {
     };
     let mut config = config::read(&args.file, &base)?;
     if !args.listen.is_empty() {
-        config.listen.udp.clone_from(&args.listen);
-        config.listen.tcp.clone_from(&args.listen);
+        config.listen.move_to(&args.listen);
+    }
+    if !args.webrtc.is_empty() {
+        config.listen.webrtc.clone_from(&args.webrtc);
     }
     if let Some(http) = args.http {
         config.listen.http = http;
@@ -209,14 +232,19 @@ fn ready(state: &http::State, as_json: bool) {
     let addresses = state.broker.addresses();
     let (udp, tcp, http) = (&addresses.udp, &addresses.tcp, state.address);
     let (streams, quic) = (&addresses.streams, &addresses.quic);
-    tracing::info!(%id, name, ?udp, ?tcp, ?streams, ?quic, %http, "ready");
+    let webrtc = state
+        .webrtc
+        .as_ref()
+        .map(|gateway| gateway.addresses())
+        .unwrap_or_default();
+    tracing::info!(%id, name, ?udp, ?tcp, ?streams, ?quic, ?webrtc, %http, "ready");
     if as_json {
         output::json_line(&json!({
             "event": "ready", "id": id.to_string(), "name": name, "udp": addresses.udp,
             "tcp": addresses.tcp, "tls": addresses.of(Transport::Tls),
             "ws": addresses.of(Transport::Ws), "wss": addresses.of(Transport::Wss),
             "quic": addresses.quic, "quic_links": addresses.quic_links,
-            "http": state.address,
+            "webrtc": webrtc, "http": state.address,
         }));
     }
 }

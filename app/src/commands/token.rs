@@ -132,6 +132,7 @@ fn claims(args: &IssueArgs) -> Result<Claims, Failure> {
         publish: texts(&args.publish),
         subscribe: texts(&args.subscribe),
         api: args.api,
+        ..Claims::default()
     })
 }
 

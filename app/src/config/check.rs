@@ -29,10 +29,16 @@ pub(crate) fn check(config: &Config) -> Vec<(String, String)> {
     broker(config, &mut wrong);
     bounds(&config.limits, &mut wrong);
     thresholds(&config.thresholds, &mut wrong);
+    for (key, fault) in config.reliable.faults() {
+        wrong.add(format!("reliable.{key}"), fault);
+    }
     for (i, key) in config.auth.keys.iter().enumerate() {
         if let Some(fault) = key.fault() {
             wrong.add(format!("auth.keys[{i}]"), fault);
         }
+    }
+    for (key, fault) in config.sessions.faults() {
+        wrong.add(format!("sessions.{key}"), fault);
     }
     if config.auth.leeway_s > LEEWAY_MAX_S {
         wrong.add("auth.leeway_s", format!("at most {LEEWAY_MAX_S} seconds"));
@@ -198,6 +204,15 @@ fn tls(config: &Config, wrong: &mut Wrong) {
         }
         _ => {}
     }
+    for (index, origin) in listen.ws_origins.iter().enumerate() {
+        // RFC 6454 section 7: scheme, host and port, and nothing behind them.
+        let host = origin.split_once("://").map(|(_, host)| host);
+        if !host.is_some_and(|host| !host.is_empty() && !host.contains('/')) {
+            let rule = "an origin is scheme and host as browsers name them, without a path, such \
+                        as https://meet.example.org";
+            wrong.add(format!("listen.ws_origins[{index}]"), rule);
+        }
+    }
     links(config, wrong);
 }
 
@@ -222,6 +237,11 @@ fn links(config: &Config, wrong: &mut Wrong) {
 fn bounds(given: &Limits, wrong: &mut Wrong) {
     let all = [
         ("clients", given.clients, limits::CLIENTS_PER_BROKER),
+        (
+            "webrtc_peers",
+            given.webrtc_peers,
+            limits::WEBRTC_PEERS_PER_BROKER,
+        ),
         (
             "clients_per_address",
             given.clients_per_address,

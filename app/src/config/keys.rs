@@ -19,7 +19,7 @@ pub(super) enum Kind {
 }
 
 /// All keys with dots between; tables in arrays (`link`, `leg`) stand without an index.
-pub(super) const KEYS: [(&str, Kind); 57] = [
+pub(super) const KEYS: [(&str, Kind); 76] = [
     ("broker.name", Kind::Text),
     ("broker.region", Kind::Text),
     ("broker.data_dir", Kind::Text),
@@ -33,8 +33,10 @@ pub(super) const KEYS: [(&str, Kind); 57] = [
     ("listen.tls", Kind::Texts),
     ("listen.ws", Kind::Texts),
     ("listen.wss", Kind::Texts),
+    ("listen.ws_origins", Kind::Texts),
     ("listen.quic", Kind::Texts),
     ("listen.quic_links", Kind::Texts),
+    ("listen.webrtc", Kind::Texts),
     ("listen.http", Kind::Text),
     ("listen.public", Kind::Text),
     ("listen.socket_buffer", Kind::Number),
@@ -66,6 +68,7 @@ pub(super) const KEYS: [(&str, Kind); 57] = [
     ("threshold.url", Kind::File),
     ("api.token", Kind::Text),
     ("api.legs_allow", Kind::Texts),
+    ("webrtc.public", Kind::Texts),
     ("auth.required", Kind::Switch),
     ("auth.keys", Kind::Texts),
     ("auth.keys.kid", Kind::File),
@@ -74,9 +77,25 @@ pub(super) const KEYS: [(&str, Kind); 57] = [
     ("auth.issuer", Kind::Text),
     ("auth.audience", Kind::Text),
     ("auth.leeway_s", Kind::Number),
+    ("sessions.enabled", Kind::Switch),
+    ("sessions.key", Kind::Text),
+    ("sessions.tenant", Kind::Text),
+    ("sessions.link", Kind::Text),
+    ("sessions.limit", Kind::Number),
+    ("sessions.webhooks", Kind::Texts),
+    ("sessions.webhook_secret", Kind::Text),
     ("limits.clients", Kind::Number),
     ("limits.clients_per_address", Kind::Number),
     ("limits.publisher_packets_per_s", Kind::Number),
+    ("limits.webrtc_peers", Kind::Number),
+    ("reliable.keep", Kind::Switch),
+    ("reliable.durable", Kind::Switch),
+    ("reliable.keep_events", Kind::Number),
+    ("reliable.keep_seconds", Kind::Number),
+    ("reliable.topic_mib", Kind::Number),
+    ("reliable.memory_mib", Kind::Number),
+    ("reliable.topics", Kind::Number),
+    ("reliable.gap_seconds", Kind::Number),
 ];
 
 /// How the names of all variables begin.

@@ -6,9 +6,11 @@ mod example;
 mod keys;
 mod load;
 mod media;
+mod reliable;
+mod sessions;
 mod threshold;
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -22,10 +24,14 @@ pub(crate) use check::{check, check_leg, check_name};
 pub(crate) use example::EXAMPLE;
 pub(crate) use load::{ConfigError, Problem, load};
 pub(crate) use media::MediaSpec;
+pub(crate) use reliable::Reliable;
+pub(crate) use sessions::Sessions;
 pub(crate) use threshold::Threshold;
 
 /// The port of UDP and TCP unless told otherwise.
 pub(crate) const PORT: u16 = 4_600;
+/// How far WebRTC's port lies above it where only that one is given.
+const WEBRTC_ABOVE: u16 = 10;
 
 /// The whole configuration. `sangam config example` explains every key.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -36,8 +42,11 @@ pub(crate) struct Config {
     pub(crate) tls: Tls,
     pub(crate) links: Links,
     pub(crate) api: Api,
+    pub(crate) webrtc: WebRtc,
     pub(crate) auth: Auth,
+    pub(crate) sessions: Sessions,
     pub(crate) limits: Limits,
+    pub(crate) reliable: Reliable,
     #[serde(rename = "link", skip_serializing_if = "Vec::is_empty")]
     pub(crate) neighbours: Vec<Neighbour>,
     #[serde(rename = "leg", skip_serializing_if = "Vec::is_empty")]
@@ -80,8 +89,10 @@ pub(crate) struct Listen {
     pub(crate) tls: Vec<SocketAddr>,
     pub(crate) ws: Vec<SocketAddr>,
     pub(crate) wss: Vec<SocketAddr>,
+    pub(crate) ws_origins: Vec<String>,
     pub(crate) quic: Vec<SocketAddr>,
     pub(crate) quic_links: Vec<SocketAddr>,
+    pub(crate) webrtc: Vec<SocketAddr>,
     pub(crate) http: SocketAddr,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) public: Option<SocketAddr>,
@@ -143,6 +154,13 @@ pub(crate) enum Rtcp {
     Mux,
 }
 
+/// How WebRTC peers find the broker.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct WebRtc {
+    pub(crate) public: Vec<IpAddr>,
+}
+
 /// Who may use the HTTP API.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -159,6 +177,7 @@ pub(crate) struct Limits {
     pub(crate) clients: usize,
     pub(crate) clients_per_address: usize,
     pub(crate) publisher_packets_per_s: u32,
+    pub(crate) webrtc_peers: usize,
 }
 
 /// `host:port` for a link by datagrams, `quic://host:port` for one by QUIC.
@@ -173,21 +192,24 @@ pub(crate) enum LinkAddress {
 
 impl Listen {
     /// All addresses for datagrams, by the name of their key.
-    pub(crate) fn datagrams(&self) -> [(&'static str, &[SocketAddr]); 3] {
+    pub(crate) fn datagrams(&self) -> [(&'static str, &[SocketAddr]); 4] {
         [
             ("udp", &self.udp),
             ("quic", &self.quic),
             ("quic_links", &self.quic_links),
+            ("webrtc", &self.webrtc),
         ]
     }
 
     /// All addresses for streams, by the name of their key.
-    pub(crate) fn streams(&self) -> [(&'static str, &[SocketAddr]); 4] {
+    pub(crate) fn streams(&self) -> [(&'static str, &[SocketAddr]); 5] {
         [
             ("tcp", &self.tcp),
             ("tls", &self.tls),
             ("ws", &self.ws),
             ("wss", &self.wss),
+            // For those whose network lets no UDP pass.
+            ("webrtc", &self.webrtc),
         ]
     }
 }
@@ -219,14 +241,35 @@ impl Config {
             listen: Listen {
                 udp: both(PORT),
                 tcp: both(PORT),
+                webrtc: both(PORT + WEBRTC_ABOVE),
                 ..Listen::default()
             },
             auth: Auth {
                 required: false,
                 ..Auth::default()
             },
+            sessions: Sessions {
+                enabled: true,
+                ..Sessions::default()
+            },
             ..Self::default()
         }
+    }
+}
+
+impl Listen {
+    /// Moves UDP and TCP to these addresses, and WebRTC beside them if it is served.
+    pub(crate) fn move_to(&mut self, addresses: &[SocketAddr]) {
+        self.udp = addresses.to_vec();
+        self.tcp = addresses.to_vec();
+        if self.webrtc.is_empty() {
+            return;
+        }
+        let beside = |address: &SocketAddr| match address.port() {
+            0 => *address,
+            port => SocketAddr::new(address.ip(), port.saturating_add(WEBRTC_ABOVE)),
+        };
+        self.webrtc = addresses.iter().map(beside).collect();
     }
 }
 
@@ -255,8 +298,10 @@ impl Default for Listen {
             tls: Vec::new(),
             ws: Vec::new(),
             wss: Vec::new(),
+            ws_origins: Vec::new(),
             quic: Vec::new(),
             quic_links: Vec::new(),
+            webrtc: Vec::new(),
             http: local_v4(4_680),
             public: None,
             socket_buffer: 4 << 20,
@@ -289,6 +334,7 @@ impl Default for Limits {
             clients: limits::CLIENTS_PER_BROKER,
             clients_per_address: limits::CLIENTS_PER_ADDRESS,
             publisher_packets_per_s: limits::PUBLISHER_PACKETS_PER_S,
+            webrtc_peers: limits::WEBRTC_PEERS_PER_BROKER,
         }
     }
 }

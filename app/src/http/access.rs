@@ -61,7 +61,29 @@ impl Access {
         })
     }
 
-    fn is_open(&self) -> bool {
+    /// The token of a client, if clients need any. Whether it grants what is asked for is for the
+    /// broker to say; a wrong one is refused here, before anything is done for it.
+    pub(super) fn client_token(&self, headers: &HeaderMap) -> Result<Option<String>, Problem> {
+        let Some(tokens) = &self.tokens else {
+            return Ok(None);
+        };
+        let given = headers
+            .get(AUTHORIZATION)
+            .and_then(|value| value.as_bytes().strip_prefix(BEARER))
+            .and_then(|given| str::from_utf8(given).ok());
+        let given = given.ok_or_else(|| {
+            Problem::unauthorized("a token is needed").hint(
+                "send the header \"Authorization: Bearer TOKEN\" with a token of `sangam token \
+                 issue`",
+            )
+        })?;
+        tokens.check(given).map_err(|error| {
+            Problem::unauthorized(error.to_string()).hint("see it with `sangam token show`")
+        })?;
+        Ok(Some(given.to_owned()))
+    }
+
+    pub(super) fn is_open(&self) -> bool {
         self.api.token.is_none() && self.tokens.is_none()
     }
 
@@ -98,7 +120,7 @@ impl Access {
         )
     }
 
-    fn is_operator(&self, given: &[u8]) -> bool {
+    pub(super) fn is_operator(&self, given: &[u8]) -> bool {
         let token = self.api.token.as_ref();
         token.is_some_and(|token| verify_slices_are_equal(given, token.as_bytes()).is_ok())
     }
@@ -138,11 +160,11 @@ fn client(tokens: &Tokens, given: &[u8]) -> Result<Caller, Problem> {
     Ok(Caller::Client(rights.grants(Time::NEVER)))
 }
 
-const BEARER: &[u8] = b"Bearer ";
+pub(super) const BEARER: &[u8] = b"Bearer ";
 
 /// A page in a browser on this machine must not pass as a local caller: it can neither choose
 /// `Host` nor send JSON elsewhere without asking first.
-fn is_local(caller: SocketAddr, headers: &HeaderMap) -> Result<(), Problem> {
+pub(super) fn is_local(caller: SocketAddr, headers: &HeaderMap) -> Result<(), Problem> {
     let host = headers
         .get(HOST)
         .and_then(|host| host.to_str().ok())

@@ -10,6 +10,11 @@ use super::{Shared, ask};
 /// Identity, addresses, links and numbers.
 pub(super) async fn facts(state: Shared) -> Result<Json<Value>, Problem> {
     let name = state.name.clone();
+    let webrtc = state
+        .webrtc
+        .as_ref()
+        .map(|gateway| gateway.addresses())
+        .unwrap_or_default();
     let (http, uptime) = (state.address, state.started.elapsed().as_secs());
     let answer = ask(&state, move |broker| {
         json!({
@@ -25,6 +30,7 @@ pub(super) async fn facts(state: Shared) -> Result<Json<Value>, Problem> {
             "wss": broker.addresses().of(Transport::Wss),
             "quic": broker.addresses().quic,
             "quic_links": broker.addresses().quic_links,
+            "webrtc": webrtc,
             "http": http,
             "links": broker.links().iter().map(link).collect::<Vec<_>>(),
             "streams": broker.streams().len(),

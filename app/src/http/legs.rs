@@ -84,7 +84,7 @@ pub(super) async fn remove(
         let leg = legs.iter().find(|leg| leg.spec.name == wanted);
         let leg = leg.ok_or_else(|| no_leg(&wanted))?;
         rights.may_use(&leg.spec)?;
-        Ok(broker.remove_leg(&wanted))
+        Ok::<_, Problem>(broker.remove_leg(&wanted))
     });
     if !removed.await?? {
         return Err(no_leg(&name));

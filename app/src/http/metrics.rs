@@ -6,7 +6,9 @@ use std::fs;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::IntoResponse;
 use sangam_control::Problem;
+use sangam_control::session::Statistics;
 use sangam_node::Sample;
+use sangam_webrtc::WebRtc;
 
 use super::{Shared, ask};
 
@@ -26,11 +28,32 @@ pub(super) async fn all(state: Shared) -> Result<impl IntoResponse, Problem> {
         Vec::new(),
         uptime,
     ));
+    samples.extend(state.webrtc.iter().flat_map(|gateway| webrtc(gateway)));
     samples.extend(process());
+    if let Some(api) = &state.sessions {
+        samples.extend(sessions(&api.sessions.statistics()));
+    }
     Ok((
         [(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")],
         text(&samples),
     ))
+}
+
+/// What the WebRTC gateway counts.
+fn webrtc(gateway: &WebRtc) -> Vec<Sample> {
+    let peers = gateway.peers() as f64;
+    let (name, help) = ("sangam_webrtc_peers", "WebRTC peers now");
+    let counted = gateway.counts().into_iter().map(|counted| Sample {
+        name: counted.name,
+        help: counted.help,
+        counter: true,
+        labels: Vec::new(),
+        value: counted.value as f64,
+    });
+    [gauge(name, help, Vec::new(), peers)]
+        .into_iter()
+        .chain(counted)
+        .collect()
 }
 
 type Labels = Vec<(&'static str, String)>;
@@ -47,6 +70,47 @@ fn gauge(name: &'static str, help: &'static str, labels: Labels, value: f64) -> 
 
 fn version() -> Labels {
     vec![("version", env!("CARGO_PKG_VERSION").to_owned())]
+}
+
+/// What the session server counts.
+fn sessions(counted: &Statistics) -> Vec<Sample> {
+    let one = |name, help, counter, value: u64| Sample {
+        counter,
+        ..gauge(name, help, Vec::new(), value as f64)
+    };
+    let busy = "Share of its time the session server works, in percent";
+    vec![
+        one(
+            "sangam_sessions",
+            "Sessions this server holds",
+            false,
+            counted.sessions,
+        ),
+        one(
+            "sangam_session_connections",
+            "Members connected",
+            false,
+            counted.connections,
+        ),
+        one(
+            "sangam_session_busy_percent",
+            busy,
+            false,
+            counted.busy_percent,
+        ),
+        one(
+            "sangam_session_records_total",
+            "Changes kept",
+            true,
+            counted.records,
+        ),
+        one(
+            "sangam_session_refused_total",
+            "Changes refused",
+            true,
+            counted.refused,
+        ),
+    ]
 }
 
 /// Memory and descriptors of this process.

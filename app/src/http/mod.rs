@@ -3,9 +3,11 @@
 mod access;
 mod broker;
 mod health;
+mod keeper;
 mod legs;
 mod metrics;
 mod network;
+mod webrtc;
 
 use std::future::Future;
 use std::net::SocketAddr;
@@ -19,22 +21,26 @@ use sangam_control::Problem;
 use sangam_control::monitor::http::{View, routes};
 use sangam_control::monitor::xpath::Evaluator;
 use sangam_control::monitor::{BrokerView, Network};
+use sangam_control::session::{self, Api};
 use sangam_node::Broker;
+use sangam_webrtc::WebRtc;
 
 use crate::beside;
 use crate::monitor::{Latest, unix_ms};
 
 pub(crate) use access::Access;
+pub(crate) use keeper::Keeper;
 pub(crate) use metrics::resident_bytes;
 
 /// Bytes of a request body; a leg with all its texts has less than 2,000.
 const BODY_LEN_MAX: usize = 16_384;
 
 /// What the handlers see.
-#[derive(Debug)]
 pub(crate) struct State {
     /// The running broker.
     pub(crate) broker: Arc<Broker>,
+    /// Its WebRTC gateway, if it has one.
+    pub(crate) webrtc: Option<Arc<WebRtc>>,
     /// Its name.
     pub(crate) name: String,
     /// Who may do what.
@@ -47,6 +53,8 @@ pub(crate) struct State {
     pub(crate) started: Instant,
     /// Its newest report.
     pub(crate) latest: Latest,
+    /// The sessions it hosts, if it does.
+    pub(crate) sessions: Option<Api>,
 }
 
 type Shared = axum::extract::State<Arc<State>>;
@@ -67,6 +75,7 @@ pub(crate) async fn serve(
 }
 
 fn router(state: Arc<State>) -> Router {
+    let sessions = state.sessions.clone().map(session::routes);
     Router::new()
         .route("/healthz", get(health::alive))
         .route("/readyz", get(health::ready))
@@ -79,9 +88,11 @@ fn router(state: Arc<State>) -> Router {
         .route("/v1/legs", get(legs::list).post(legs::add))
         .route("/v1/legs/{name}", get(legs::one).delete(legs::remove))
         .merge(routes(view(&state)))
+        .merge(sessions.unwrap_or_default())
         .fallback(nothing_here)
         .method_not_allowed_fallback(not_so)
         .layer(DefaultBodyLimit::max(BODY_LEN_MAX))
+        .merge(webrtc::routes())
         .with_state(state)
 }
 
@@ -121,13 +132,16 @@ async fn ask<T: Send + 'static>(
 async fn nothing_here() -> Problem {
     Problem::not_found("there is nothing here").hint(
         "there are /healthz, /readyz, /metrics, /v1/broker, /v1/streams, /v1/map, /v1/locate, \
-             /v1/legs, /v1/network, /v1/network.xml, /v1/network.xsd and /v1/xpath",
+         /v1/legs, /v1/network, /v1/network.xml, /v1/network.xsd, /v1/xpath, /v1/whip/TOPIC and \
+         /v1/whep/TOPIC; where sessions are hosted, /v1/sessions, /v1/openapi.json and \
+         /v1/xgsp.xsd",
     )
 }
 
 async fn not_so() -> Problem {
     Problem::method("this method is not for this path").hint(
         "GET everywhere; POST /v1/legs adds a leg, DELETE /v1/legs/NAME ends one, POST \
-             /v1/drain lets the broker leave",
+             /v1/drain lets the broker leave, POST /v1/whip/TOPIC publishes and POST \
+             /v1/whep/TOPIC plays by WebRTC",
     )
 }

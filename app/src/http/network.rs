@@ -28,9 +28,18 @@ pub(super) struct Wish {
 pub(super) async fn map(state: Shared) -> Result<Json<Value>, Problem> {
     let map = current(&state).await?;
     let brokers: Vec<Value> = map.brokers.iter().map(broker).collect();
-    Ok(Json(
-        json!({ "epoch": format!("{:016x}", map.epoch), "brokers": brokers }),
-    ))
+    let refused = map.refused;
+    Ok(Json(json!({
+        "epoch": format!("{:016x}", map.epoch),
+        "brokers": brokers,
+        "refused": {
+            "full": refused.full,
+            "stale": refused.stale,
+            "invalid": refused.invalid,
+            "identity": refused.identity,
+            "lost": refused.lost,
+        },
+    })))
 }
 
 /// The best brokers for a client of a session.

@@ -22,6 +22,8 @@ const EVERY: Duration = Duration::from_secs(1);
 
 /// A change of the load that is news, in percent: each floods the network.
 const LOAD_STEP: u8 = 10;
+/// How long such news must wait for the next: a load that swings may not flood a large network.
+const LOAD_PAUSE: Duration = Duration::from_secs(10);
 
 /// The newest report; none before the first.
 pub(crate) type Latest = Arc<Mutex<Option<BrokerReport>>>;
@@ -56,7 +58,7 @@ impl Monitor {
             follow,
             latest: Arc::clone(&latest),
             stopped,
-            told_load: 0,
+            told_load: (0, Instant::now()),
         };
         let run = move || {
             let reporter =
@@ -115,8 +117,8 @@ struct Watch {
     follow: Follow,
     latest: Latest,
     stopped: Receiver<()>,
-    /// In percent.
-    told_load: u8,
+    /// In percent, and since when.
+    told_load: (u8, Instant),
 }
 
 impl Watch {
@@ -124,8 +126,9 @@ impl Watch {
     fn tell_load(&mut self, broker: &Broker, report: &BrokerReport) {
         let share = report.load.cpu_share.unwrap_or_default();
         let percent = (share * 100.0).clamp(0.0, 100.0) as u8;
-        if percent.abs_diff(self.told_load) >= LOAD_STEP {
-            self.told_load = percent;
+        let (told, since) = self.told_load;
+        if percent.abs_diff(told) >= LOAD_STEP && since.elapsed() >= LOAD_PAUSE {
+            self.told_load = (percent, Instant::now());
             broker.set_load(percent);
         }
     }

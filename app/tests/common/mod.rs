@@ -5,7 +5,8 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::time::Duration;
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
@@ -65,6 +66,20 @@ impl Running {
         assert!(sent.unwrap().success());
     }
 
+    /// What it logs, line by line.
+    pub(crate) fn log(&mut self) -> Log {
+        let (tell, lines) = channel();
+        let stderr = self.child.stderr.take().unwrap();
+        std::thread::spawn(move || {
+            for line in BufReader::new(stderr).lines().map_while(Result::ok) {
+                if tell.send(line).is_err() {
+                    return;
+                }
+            }
+        });
+        Log(lines)
+    }
+
     /// Waits for the end: exit code and the rest of standard output.
     pub(crate) fn end(mut self) -> (i32, String) {
         let mut rest = String::new();
@@ -82,6 +97,30 @@ impl Running {
             let _ = stderr.read_to_string(&mut text);
         }
         text
+    }
+}
+
+/// Lines of a running program's log.
+pub(crate) struct Log(Receiver<String>);
+
+impl Log {
+    /// The next line that says all of this.
+    #[track_caller]
+    pub(crate) fn says(&self, words: &[&str]) -> String {
+        let until = Instant::now() + PATIENCE;
+        let mut seen = Vec::new();
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            let Ok(line) = self.0.recv_timeout(left) else {
+                panic!("nothing says {words:?}: {seen:#?}");
+            };
+            // Whatever the log is coloured with.
+            let plain: String = line.chars().filter(|c| !c.is_control()).collect();
+            if words.iter().all(|word| plain.contains(word)) {
+                return plain;
+            }
+            seen.push(plain);
+        }
     }
 }
 

@@ -12,7 +12,12 @@ const CAPACITY: usize = 64;
 fn inbox() -> (Inbox, sangam_io::door::DoorReceiver) {
     let (waker, _) = wake::pair().unwrap();
     let (ClientDoor { sender, receiver }, door) = door(CAPACITY, waker).unwrap();
-    let shared = Shared::new(State::new(Link::Down, None), sender, Pool::new(1, 0), 0);
+    let shared = Shared::new(
+        State::new(Link::Down, None),
+        sender,
+        Pool::new(1, 0),
+        (0, 0),
+    );
     let pool = Pool::new(2 * CAPACITY, 0);
     (
         Inbox::new(door, pool, (CAPACITY, Arc::new(shared))),

@@ -32,6 +32,8 @@ pub(super) struct Line {
     pub(super) failed: bool,
     /// The broker wants this client on no way.
     pub(super) refused: bool,
+    /// The broker is about to leave.
+    pub(super) leaving: bool,
     /// What is to be restored before this link takes over from another; `None` on the one link
     /// there usually is.
     pub(super) trial: Option<Trial>,
@@ -46,6 +48,10 @@ pub(super) struct Trial {
     pub(super) restored: Option<Time>,
     /// Requests without an answer.
     pending: HashSet<u32>,
+    /// Grants of streams that are not used yet: whoever listens finds them first.
+    held: Vec<Message>,
+    /// Whether they are.
+    switched: bool,
     /// Streams that are published on this link already.
     moved: HashSet<StreamId>,
 }
@@ -85,6 +91,7 @@ impl Line {
             datagram_max,
             failed: false,
             refused: false,
+            leaving: false,
             trial,
         }
     }
@@ -105,6 +112,12 @@ impl Line {
         self.dialer.session().is_some()
     }
 
+    /// Messages the broker has not acknowledged.
+    pub(super) fn unacknowledged(&self) -> usize {
+        let session = self.dialer.session();
+        session.map_or(0, |session| session.unacknowledged())
+    }
+
     pub(super) fn deadline(&self) -> Option<Time> {
         self.dialer.deadline()
     }
@@ -122,18 +135,34 @@ impl Trial {
         self.moved.contains(&stream)
     }
 
+    /// Whether everything that is published goes by the trial's link.
+    pub(super) const fn has_switched(&self) -> bool {
+        self.switched
+    }
+
     fn answered(&mut self, now: Time, message: &Message) {
         match *message {
-            Message::Published { request, stream } => {
-                self.moved.insert(stream);
-                self.pending.remove(&request);
-            }
-            Message::Accepted { request } | Message::Refused { request, .. } => {
+            Message::Published { request, .. }
+            | Message::Accepted { request }
+            | Message::Refused { request, .. } => {
                 self.pending.remove(&request);
             }
             _ => {}
         }
         self.note(now);
+    }
+
+    /// Keeps a grant for later, unless it is time to use it.
+    fn holds(&mut self, message: &Message) -> bool {
+        let Message::Published { stream, .. } = message else {
+            return false;
+        };
+        if self.switched {
+            self.moved.insert(*stream);
+        } else {
+            self.held.push(message.clone());
+        }
+        !self.switched
     }
 
     fn note(&mut self, now: Time) {
@@ -190,9 +219,18 @@ impl Intake<'_> {
                 // Only broker links are suspected and measured.
                 DialOutput::Suspect | DialOutput::Recovered | DialOutput::Sample(_) => {}
                 DialOutput::Down(reason) => self.down(Link::Down, reason),
-                DialOutput::Refused { reason, again } => {
+                DialOutput::Refused {
+                    reason,
+                    speaks,
+                    again,
+                } => {
                     let again = again.is_some();
-                    self.down(Link::Refused { reason, again }, reason);
+                    let link = Link::Refused {
+                        reason,
+                        speaks,
+                        again,
+                    };
+                    self.down(link, reason);
                 }
             }
         }
@@ -261,6 +299,7 @@ impl Intake<'_> {
         line.reassembler = Reassembler::new();
         line.incomplete = 0;
         line.failed = false;
+        line.leaving = false;
         if line.trial.is_some() {
             self.restore_beside(now, info);
         } else {
@@ -301,9 +340,27 @@ impl Intake<'_> {
         trial.note(now);
     }
 
+    /// What is published goes by this link from now on.
+    pub(super) fn switch(&mut self, now: Time) {
+        let Some(trial) = &mut self.line.trial else {
+            return;
+        };
+        trial.switched = true;
+        for message in core::mem::take(&mut trial.held) {
+            self.message(now, message);
+        }
+    }
+
     fn message(&mut self, now: Time, message: Message) {
+        if message == Message::LEAVING {
+            self.line.leaving = true;
+            return;
+        }
         if let Some(trial) = &mut self.line.trial {
             trial.answered(now, &message);
+            if trial.holds(&message) {
+                return;
+            }
         }
         let line = &mut *self.line;
         // As in `up`.
@@ -318,7 +375,9 @@ impl Intake<'_> {
 
     fn down(&mut self, link: Link, reason: Refusal) {
         self.line.failed = true;
-        self.line.refused = matches!(link, Link::Refused { again: false, .. });
+        // Another broker may speak another version.
+        self.line.refused =
+            matches!(link, Link::Refused { again: false, .. }) && reason != Refusal::Version;
         if self.line.trial.is_some() {
             return tracing::debug!(%reason, "a better way to the broker does not work");
         }

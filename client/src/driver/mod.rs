@@ -34,6 +34,9 @@ const WAKE: u64 = 0;
 const QUEUE_MIN: usize = 64;
 /// Requests and events taken from the door before the socket has its turn.
 const TURN: usize = 256;
+/// Messages that may be unacknowledged while more are taken from the door: half of what ends a
+/// link.
+const MESSAGES_MAX: usize = 512;
 
 /// Ends when the client's door is closed; dropping waits for that.
 #[derive(Debug)]
@@ -72,7 +75,9 @@ fn spawn(ways: Vec<Way>, options: &ClientOptions) -> io::Result<Parts> {
     let (ClientDoor { sender, receiver }, door) = door(capacity, waker)?;
     let pool = options.send_buffers.pool();
     let state = State::new(Link::Down, options.token.clone());
-    let shared = Arc::new(Shared::new(state, sender, pool, options.trace_every));
+    // Another number than the link's nonces begin with.
+    let numbers = (options.trace_every, options.seed.rotate_left(32));
+    let shared = Arc::new(Shared::new(state, sender, pool, numbers));
     let inbox = Inbox::new(
         door,
         options.receive_buffers.pool(),
@@ -124,6 +129,9 @@ impl Worker {
     /// Takes what the client and its publishers left at the door.
     fn take_from_door(&mut self, now: Time) {
         for _ in 0..TURN {
+            if self.is_loaded() {
+                break;
+            }
             match self.inbox.door.recv() {
                 Some(Item::Event(packet)) => self.outgoing.push(packet),
                 Some(Item::Message(message)) => self.tell(now, message),
@@ -136,6 +144,11 @@ impl Worker {
             self.route.line.close(now);
             self.closing = true;
         }
+    }
+
+    /// Whether so many messages wait to be acknowledged that more of them have to wait here.
+    fn is_loaded(&self) -> bool {
+        self.route.line.unacknowledged() >= MESSAGES_MAX
     }
 
     /// A request goes to the link that stays.
@@ -197,6 +210,10 @@ impl Worker {
         if !self.route.line.is_up() {
             // What has moved is lost with the link it came from.
             self.give_up_trial(now)?;
+        }
+        let restored = self.better.as_mut();
+        if let Some(better) = restored.filter(|better| better.may_switch(now)) {
+            better.switch(now, (&mut self.inbox, &self.shared));
         }
         if self
             .better
@@ -277,7 +294,7 @@ impl Worker {
     fn has_work(&self) -> bool {
         let door = &self.inbox.door;
         let better = self.better.as_ref();
-        !door.is_empty()
+        !door.is_empty() && !self.is_loaded()
             || door.is_closed()
             || self.route.has_orders()
             || better.is_some_and(Route::has_orders)

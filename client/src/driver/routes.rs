@@ -26,8 +26,9 @@ const STREAM_PATIENCE: Duration = Duration::from_secs(5);
 /// How long a better link may take to restore everything; what has no answer then stays away
 /// until its answer comes.
 const RESTORE: Duration = Duration::from_secs(5);
-/// How long both links go on once everything is restored: what is on its way by the old one still
-/// arrives, and the broker ends no stream whose last events it has not seen.
+/// How long a stream that is granted on the new link waits until its events go there: whoever
+/// listens finds it meanwhile. And how long both links go on after that: what is on its way by
+/// the old one still arrives, and the broker ends no stream whose last events it has not seen.
 const SETTLE: Duration = Duration::from_millis(500);
 /// The first token of a route; each has another one.
 const TOKEN: u64 = 1;
@@ -45,6 +46,8 @@ pub(super) struct Routes {
     /// When a better way is tried next, and which.
     climb: Option<Time>,
     next_better: usize,
+    /// The route whose broker is about to leave, and how many others were tried instead of it.
+    fled: (u64, usize),
 }
 
 /// One way as it is being used or tried.
@@ -69,6 +72,7 @@ impl Routes {
             rounds: 0,
             climb: None,
             next_better: 0,
+            fled: (0, 0),
         }
     }
 
@@ -127,8 +131,28 @@ impl Routes {
         true
     }
 
-    /// Begins to try a better way than `route`, once it is time.
+    /// Begins to try another way than `route`, whose broker is about to leave: each of them once.
+    fn flee(&mut self, route: &Route, poller: &Poller, now: Time) -> Option<Route> {
+        if self.fled.0 != route.token {
+            self.fled = (route.token, 0);
+        }
+        while self.fled.1 + 1 < self.ways.len() {
+            self.fled.1 += 1;
+            let way = (route.way + self.fled.1) % self.ways.len();
+            if let Ok(mut other) = self.open(way, Some(Trial::default()), poller, now) {
+                other.line.start(now);
+                return Some(other);
+            }
+        }
+        None
+    }
+
+    /// Begins to try a better way than `route`, once it is time, or any other one if its broker
+    /// is about to leave.
     pub(super) fn climb(&mut self, route: &Route, poller: &Poller, now: Time) -> Option<Route> {
+        if route.line.leaving && route.line.is_up() {
+            return self.flee(route, poller, now);
+        }
         if route.way == 0 || !route.line.is_up() {
             self.climb = None;
             return None;
@@ -301,7 +325,19 @@ impl Route {
         self.line.failed || !self.was_up() && self.is_failing(now)
     }
 
-    /// Whether a trial has restored everything, or all that can be.
+    /// Whether a trial has restored everything, or all that can be, and may take what is
+    /// published.
+    pub(super) fn may_switch(&self, now: Time) -> bool {
+        !self.has_switched() && self.switches().is_some_and(|at| now >= at)
+    }
+
+    /// What is published goes by this trial's link from now on.
+    pub(super) fn switch(&mut self, now: Time, common: Common<'_>) {
+        let (_, mut intake) = self.parts(common);
+        intake.switch(now);
+    }
+
+    /// Whether the link there was is not needed any more.
     pub(super) fn may_take_over(&self, now: Time) -> bool {
         self.takes_over().is_some_and(|at| now >= at)
     }
@@ -313,16 +349,27 @@ impl Route {
 
     pub(super) fn deadline(&self) -> Option<Time> {
         let fails = self.line.trial.as_ref().map(|_| self.since + self.patience);
-        let trial = self.takes_over().or(fails);
+        let pending = self.switches().filter(|_| !self.has_switched());
+        let trial = pending.or(self.takes_over()).or(fails);
         let all = [self.line.deadline(), self.wire.deadline(), trial];
         all.into_iter().flatten().min()
     }
 
-    /// When a trial that is up becomes the link in use.
-    fn takes_over(&self) -> Option<Time> {
+    /// When a trial that is up takes what is published.
+    fn switches(&self) -> Option<Time> {
         let restored = self.line.trial.as_ref()?.restored;
         let at_last = self.since_up()? + RESTORE;
         Some(restored.map_or(at_last, |since| (since + SETTLE).min(at_last)))
+    }
+
+    /// When it becomes the link in use.
+    fn takes_over(&self) -> Option<Time> {
+        Some(self.switches()? + SETTLE)
+    }
+
+    fn has_switched(&self) -> bool {
+        let trial = self.line.trial.as_ref();
+        trial.is_some_and(Trial::has_switched)
     }
 
     fn since_up(&self) -> Option<Time> {

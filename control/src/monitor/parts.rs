@@ -202,6 +202,62 @@ mod tests {
         }
     }
 
+    /// A broker after a day of 50,000 packets a second.
+    fn busy(links: usize) -> BrokerReport {
+        let link = |n: usize| LinkReport {
+            peer: Some(BrokerId(u32::MAX)),
+            address: format!("203.0.113.{n}:4600"),
+            transport: "quic".to_owned(),
+            up: true,
+            suspect: Some(false),
+            weight: Some(1_234),
+            rtt_us: Some(123_456),
+            jitter_us: Some(12_345),
+            loss_ppm: Some(12_345),
+            bandwidth_bps: Some(1_234_567_890),
+            in_bps: Some(123_456_789),
+            out_bps: Some(123_456_789),
+            queue_packets: Some(1_234),
+            queue_bytes: Some(1_234_567),
+            queue_us: Some(123_456),
+            dropped_packets: Some(1_234_567),
+        };
+        let day = 86_400 * 50_000;
+        BrokerReport {
+            schema: 1,
+            broker: BrokerId(u32::MAX),
+            incarnation: 99,
+            number: 86_400,
+            name: "frankfurt-3".to_owned(),
+            version: "10.20.30".to_owned(),
+            region: Some("europe-west".to_owned()),
+            uptime_s: 86_400,
+            clients: 1_234,
+            streams: 1_234,
+            filters: 1_234,
+            traffic: crate::monitor::Traffic {
+                received_packets: day,
+                relayed_packets: day,
+                relayed_bytes: day * 1_000,
+                delivered_packets: day,
+                delivered_bytes: day * 1_000,
+                dropped_packets: 123_456,
+                ..Default::default()
+            },
+            links: (0..links).map(link).collect(),
+            ..report(0)
+        }
+    }
+
+    /// lab/sim/src/study/monitoring.rs counts with these.
+    #[test]
+    fn a_report_costs_no_more_than_the_simulation_counts() {
+        let len = |links| cut(&busy(links)).iter().map(Vec::len).sum::<usize>();
+        assert!(len(0) <= 800, "{}", len(0));
+        let link = (len(20) - len(0)) / 20;
+        assert!(link <= 360, "{link}");
+    }
+
     fn join(joiner: &mut Joiner, payload: &[u8]) -> Option<BrokerReport> {
         joiner.join(Part::decode(payload).unwrap())
     }

@@ -1,14 +1,19 @@
-//! Posts alerts to URLs, as JSON over plain HTTP/1.1.
+//! Posts alerts to URLs, as JSON over HTTP/1.1, by TLS where the URL says https: the certificate
+//! has to be for the URL's host and of an authority that this system trusts.
 //!
 //! The queue is bounded and nobody waits for it: a receiver that does not answer loses alerts,
 //! which are counted, and never holds up who watches.
 
+mod tls;
+
 use std::fmt;
+use std::io;
 use std::str::FromStr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use rustls::ClientConfig;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
@@ -24,27 +29,41 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// Bytes of an answer that are read: its status stands in the first.
 const ANSWER_LEN: usize = 1_024;
 
-/// Where alerts are posted: `http://host[:port]/path`.
+/// Where alerts are posted: `http://host[:port]/path`, or `https://...`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Url {
+    secure: bool,
     host: String,
     port: u16,
     path: String,
 }
 
+/// What is posted, and to whom.
+#[derive(Debug)]
+struct Letter {
+    url: Url,
+    json: String,
+    /// The value of `Sangam-Signature`, if it is signed.
+    signature: Option<String>,
+}
+
 /// The near end of the queue.
 #[derive(Clone, Debug)]
 pub struct Webhooks {
-    queue: Sender<(Url, String)>,
+    queue: Sender<Letter>,
     dropped: Arc<AtomicU64>,
 }
 
 /// The far end: posts what comes.
 #[derive(Debug)]
 pub struct Postman {
-    queue: Receiver<(Url, String)>,
+    queue: Receiver<Letter>,
     dropped: Arc<AtomicU64>,
+    trust: Trust,
 }
+
+/// Whom to believe; what the system trusts is read when it is first needed.
+type Trust = OnceLock<Arc<ClientConfig>>;
 
 /// Both ends of a queue.
 #[must_use]
@@ -58,6 +77,7 @@ pub fn webhooks() -> (Webhooks, Postman) {
     let far = Postman {
         queue: receiver,
         dropped,
+        trust: Trust::new(),
     };
     (near, far)
 }
@@ -65,9 +85,23 @@ pub fn webhooks() -> (Webhooks, Postman) {
 impl Webhooks {
     /// Queues an alert; dropped and counted if the queue is full. Never waits.
     pub fn post(&self, url: &Url, json: String) {
-        if self.queue.try_send((url.clone(), json)).is_err() {
+        self.queue(url, json, None);
+    }
+
+    /// The same with a signature, which its receiver finds in the header `Sangam-Signature`.
+    pub fn post_signed(&self, url: &Url, json: String, signature: String) {
+        self.queue(url, json, Some(signature));
+    }
+
+    fn queue(&self, url: &Url, json: String, signature: Option<String>) {
+        let letter = Letter {
+            url: url.clone(),
+            json,
+            signature,
+        };
+        if self.queue.try_send(letter).is_err() {
             self.dropped.fetch_add(1, Ordering::Relaxed);
-            tracing::warn!(%url, "an alert was dropped: the queue is full");
+            tracing::warn!(%url, "a webhook was dropped: the queue is full");
         }
     }
 
@@ -81,8 +115,8 @@ impl Webhooks {
 impl Postman {
     /// Posts what is queued, one after the other, until the near end is gone.
     pub async fn run(mut self) {
-        while let Some((url, json)) = self.queue.recv().await {
-            if !deliver(&url, &json).await {
+        while let Some(letter) = self.queue.recv().await {
+            if !deliver(&letter, &self.trust).await {
                 self.dropped.fetch_add(1, Ordering::Relaxed);
             }
         }
@@ -90,10 +124,11 @@ impl Postman {
 }
 
 /// Tries until it is taken; false if it never was.
-async fn deliver(url: &Url, json: &str) -> bool {
+async fn deliver(letter: &Letter, trust: &Trust) -> bool {
+    let url = &letter.url;
     let mut pause = PAUSE;
     for attempt in 1..=ATTEMPTS {
-        let posted = tokio::time::timeout(PATIENCE, post(url, json)).await;
+        let posted = tokio::time::timeout(PATIENCE, post(letter, trust)).await;
         match posted {
             Ok(Ok(200..=299)) => return true,
             // The receiver understood and does not want it: it will not want it later.
@@ -114,27 +149,48 @@ async fn deliver(url: &Url, json: &str) -> bool {
 }
 
 /// One POST; the status of its answer.
-async fn post(url: &Url, json: &str) -> std::io::Result<u16> {
+async fn post(letter: &Letter, trust: &Trust) -> io::Result<u16> {
+    let url = &letter.url;
+    let request = request(letter);
+    if url.secure {
+        let config = Arc::clone(trust.get_or_init(tls::of_system));
+        let (host, port) = (url.host.clone(), url.port);
+        let exchange = move || tls::exchange((&host, port), config, request.as_bytes());
+        let answer = tokio::task::spawn_blocking(exchange).await;
+        return status(&answer.map_err(io::Error::other)??);
+    }
     let mut stream = TcpStream::connect((url.host.as_str(), url.port)).await?;
-    let request = format!(
-        "POST {} HTTP/1.1\r\nHost: {}\r\nContent-Type: application/json\r\n\
-         Content-Length: {}\r\nConnection: close\r\n\r\n{json}",
-        url.path,
-        url.authority(),
-        json.len()
-    );
     stream.write_all(request.as_bytes()).await?;
     let mut answer = Vec::new();
     stream
         .take(ANSWER_LEN as u64)
         .read_to_end(&mut answer)
         .await?;
-    let status = String::from_utf8_lossy(&answer);
+    status(&answer)
+}
+
+fn request(letter: &Letter) -> String {
+    let Letter { url, json, .. } = letter;
+    let signature = letter.signature.as_ref();
+    let signature = signature.map_or_else(String::new, |value| {
+        format!("Sangam-Signature: {value}\r\n")
+    });
+    format!(
+        "POST {} HTTP/1.1\r\nHost: {}\r\nContent-Type: application/json\r\n{signature}\
+         Content-Length: {}\r\nConnection: close\r\n\r\n{json}",
+        url.path,
+        url.authority(),
+        json.len()
+    )
+}
+
+fn status(answer: &[u8]) -> io::Result<u16> {
+    let status = String::from_utf8_lossy(answer);
     let status = status
         .strip_prefix("HTTP/1.")
         .and_then(|rest| rest.get(2..5));
     let status = status.and_then(|digits| digits.parse().ok());
-    status.ok_or_else(|| std::io::Error::other("the answer is no HTTP"))
+    status.ok_or_else(|| io::Error::other("the answer is no HTTP"))
 }
 
 impl Url {
@@ -152,8 +208,13 @@ impl FromStr for Url {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || format!("{text:?}: write http://host:port/path (https is not spoken yet)");
-        let rest = text.strip_prefix("http://").ok_or_else(wrong)?;
+        let wrong = || format!("{text:?}: write https://host:port/path or http://host:port/path");
+        let (scheme, rest) = text.split_once("://").ok_or_else(wrong)?;
+        let secure = match scheme {
+            "http" => false,
+            "https" => true,
+            _ => return Err(wrong()),
+        };
         let clean = |text: &str| text.bytes().all(|byte| byte.is_ascii_graphic());
         let slash = rest.find('/').unwrap_or(rest.len());
         let (authority, path) = rest.split_at(slash);
@@ -170,11 +231,13 @@ impl FromStr for Url {
                 None => (authority, None),
             },
         };
-        let port = port.map_or(Ok(80), |port| port.parse().map_err(|_| wrong()))?;
+        let usual = if secure { 443 } else { 80 };
+        let port = port.map_or(Ok(usual), |port| port.parse().map_err(|_| wrong()))?;
         if host.is_empty() {
             return Err(wrong());
         }
         Ok(Self {
+            secure,
             host: host.to_owned(),
             port,
             path: if path.is_empty() { "/" } else { path }.to_owned(),
@@ -184,93 +247,10 @@ impl FromStr for Url {
 
 impl fmt::Display for Url {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "http://{}{}", self.authority(), self.path)
+        let scheme = if self.secure { "https" } else { "http" };
+        write!(f, "{scheme}://{}{}", self.authority(), self.path)
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use tokio::net::TcpListener;
-
-    use super::*;
-
-    async fn receiver() -> (TcpListener, Url) {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
-        (
-            listener,
-            format!("http://{address}/alerts?of=sangam")
-                .parse()
-                .unwrap(),
-        )
-    }
-
-    /// Takes one request and answers it.
-    async fn answer(listener: &TcpListener, status: &str) -> String {
-        let (mut stream, _) = listener.accept().await.unwrap();
-        let mut request = vec![0; 4_096];
-        let mut len = 0;
-        while !request[..len].ends_with(b"}") {
-            len += stream.read(&mut request[len..]).await.unwrap();
-        }
-        let answer = format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\n\r\n");
-        stream.write_all(answer.as_bytes()).await.unwrap();
-        String::from_utf8_lossy(&request[..len]).into_owned()
-    }
-
-    #[tokio::test]
-    async fn an_alert_is_posted_and_tried_again_where_it_was_not_taken() {
-        let (listener, url) = receiver().await;
-        let (hooks, postman) = webhooks();
-        let running = tokio::spawn(postman.run());
-        hooks.post(&url, "{\"raised\":true}".to_owned());
-        let first = answer(&listener, "503 Not Now").await;
-        assert!(
-            first.starts_with("POST /alerts?of=sangam HTTP/1.1\r\n"),
-            "{first}"
-        );
-        assert!(first.contains("Content-Length: 15\r\n"), "{first}");
-        let second = answer(&listener, "204 No Content").await;
-        assert_eq!(first, second);
-        assert_eq!(hooks.dropped(), 0);
-        drop(hooks);
-        running.await.unwrap();
-    }
-
-    #[tokio::test]
-    async fn who_posts_never_waits_and_what_is_too_much_is_counted() {
-        let (_deaf, url) = receiver().await;
-        let (hooks, postman) = webhooks();
-        for _ in 0..QUEUE + 3 {
-            hooks.post(&url, "{}".to_owned());
-        }
-        assert_eq!(hooks.dropped(), 3);
-        drop(postman);
-        hooks.post(&url, "{}".to_owned());
-        assert_eq!(hooks.dropped(), 4);
-    }
-
-    #[test]
-    fn urls_are_understood_or_refused() {
-        for (text, host, port, path) in [
-            ("http://hooks.example.org", "hooks.example.org", 80, "/"),
-            ("http://[::1]:8080/a/b", "::1", 8_080, "/a/b"),
-            ("http://10.0.0.1:81/", "10.0.0.1", 81, "/"),
-        ] {
-            let url: Url = text.parse().unwrap();
-            assert_eq!(
-                (url.host.as_str(), url.port, url.path.as_str()),
-                (host, port, path)
-            );
-        }
-        for wrong in [
-            "https://x/",
-            "http://",
-            "http://a:x/",
-            "http://a/\r\nX: y",
-            "http://u@h/",
-        ] {
-            assert!(wrong.parse::<Url>().is_err(), "{wrong}");
-        }
-    }
-}
+mod tests;

@@ -54,6 +54,7 @@ reasons! {
     // Who may do it.
     NotGranted, "not_granted", "A client asked for what its token, if any, does not grant.";
     TokenRefused, "token_refused", "A client's token was wrong or had expired.";
+    GateClosed, "gate_closed", "The publisher does not hold the floor of its session.";
     FloodToken, "flood_token", "Too many tokens at once, or wrong ones of one address.";
     AddressFull, "address_full", "More clients of one address than `limits.clients_per_address`.";
     // Where it goes.
@@ -103,6 +104,7 @@ reasons! {
     InterestFull, "interest_full", "The neighbours want more filters than the broker keeps.";
     Forbidden, "forbidden", "A client asked for what is not its to do, such as a system topic.";
     StreamsFull, "streams_full", "The broker knows as many streams as it may.";
+    ReliableFull, "reliable_full", "More messages of reliable topics than wait; they come again.";
     FiltersFull, "filters_full", "A client or the broker holds as many filters as it may.";
 }
 

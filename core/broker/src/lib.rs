@@ -33,6 +33,7 @@
 //!     match output {
 //!         RoutingOutput::Send { .. } => sent += 1,
 //!         RoutingOutput::Changed(change) => streams.handle(now, StreamInput::Interest(&change)),
+//!         RoutingOutput::Displaced => {}
 //!     }
 //! }
 //! streams.route(&routing, &shards);
@@ -63,6 +64,7 @@ mod cache;
 mod drops;
 mod feedback;
 mod filters;
+mod gates;
 mod links;
 mod outbox;
 mod routing;
@@ -79,6 +81,7 @@ pub use feedback::{
     REPORT_INTERVAL,
 };
 pub use filters::{FilterIndex, Insert};
+pub use gates::{GATES_MAX, Gates, OPEN_MAX, TopicGate};
 pub use links::{LinkId, LinkSet};
 pub use routing::{
     Change, Description, EXPIRY, Footprint, LinkRoute, ORIGINS_MAX, REFRESH, Refused, Routing,

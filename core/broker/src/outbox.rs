@@ -15,14 +15,15 @@ pub(crate) struct Outbox<K> {
     queue: VecDeque<K>,
     queued: BTreeSet<K>,
     pace: Pace,
-    tokens: u32,
+    /// Messages that may leave now; below zero, what was spent beforehand.
+    tokens: i32,
     refilled: Time,
 }
 
 /// How many messages may leave at once, and the time in which one more may.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pace {
-    pub(crate) burst: u32,
+    pub(crate) burst: i32,
     pub(crate) every: Duration,
 }
 
@@ -43,6 +44,13 @@ impl<K: Clone + Ord> Outbox<K> {
         }
     }
 
+    /// It need not be told of this any more.
+    pub(crate) fn cancel(&mut self, key: &K) {
+        if self.queued.remove(key) {
+            self.queue.retain(|queued| queued != key);
+        }
+    }
+
     pub(crate) fn pop(&mut self) -> Option<K> {
         let key = self.queue.pop_front()?;
         self.queued.remove(&key);
@@ -59,28 +67,43 @@ impl<K: Clone + Ord> Outbox<K> {
 
     /// Pays for one message.
     pub(crate) const fn spend(&mut self) {
-        self.tokens = self.tokens.saturating_sub(1);
+        self.spend_many(1);
+    }
+
+    /// Pays for one that is worth so many; what there is not has to be earned first.
+    pub(crate) const fn spend_many(&mut self, count: i32) {
+        self.tokens = self.tokens.saturating_sub(count);
     }
 
     pub(crate) fn refill(&mut self, now: Time) {
         let earned = now.since(self.refilled).as_micros() / self.pace.every.as_micros();
-        if earned >= u128::from(self.pace.burst - self.tokens) {
-            self.tokens = self.pace.burst;
-            self.refilled = now;
-        } else {
-            // Fewer than a burst, so the casts lose nothing.
-            self.tokens += earned as u32;
-            self.refilled += self.pace.every * earned as u32;
+        let lacking = self.pace.burst.saturating_sub(self.tokens);
+        match u32::try_from(earned) {
+            Ok(earned) if i64::from(earned) < i64::from(lacking) => {
+                // Fewer than are lacking, so the cast loses nothing.
+                self.tokens += earned as i32;
+                self.refilled += self.pace.every * earned;
+            }
+            _ => {
+                self.tokens = self.pace.burst;
+                self.refilled = now;
+            }
         }
+    }
+
+    /// Whether so many messages may leave at once.
+    pub(crate) const fn has(&self, count: i32) -> bool {
+        self.tokens >= count
+    }
+
+    /// When so many messages may leave at once.
+    pub(crate) fn ready_for(&self, count: i32) -> Time {
+        self.refilled + self.pace.every * count.saturating_sub(self.tokens).max(0).unsigned_abs()
     }
 
     /// When the next message may leave.
     pub(crate) fn ready(&self) -> Time {
-        if self.may_send() {
-            self.refilled
-        } else {
-            self.refilled + self.pace.every
-        }
+        self.ready_for(1)
     }
 }
 
@@ -106,6 +129,16 @@ mod tests {
     }
 
     #[test]
+    fn what_is_cancelled_is_not_told_until_it_is_pushed_again() {
+        let mut outbox = Outbox::new(Time::ZERO, PACE);
+        [1, 2, 3].into_iter().for_each(|key| outbox.push(key));
+        [2, 9].iter().for_each(|key| outbox.cancel(key));
+        outbox.push(2);
+        let told: Vec<_> = core::iter::from_fn(|| outbox.pop()).collect();
+        assert_eq!(told, [1, 3, 2]);
+    }
+
+    #[test]
     fn past_the_burst_messages_leave_at_their_pace() {
         let mut outbox = Outbox::<u8>::new(Time::ZERO, PACE);
         outbox.spend();
@@ -120,5 +153,7 @@ mod tests {
         outbox.refill(Time::from_millis(100));
         outbox.spend();
         assert!(outbox.may_send());
+        outbox.spend_many(4);
+        assert_eq!(outbox.ready(), Time::from_millis(100 + 4 * 4));
     }
 }

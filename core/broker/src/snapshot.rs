@@ -34,6 +34,8 @@ pub struct Route {
     pub hops: Box<[LinkId]>,
     /// Bit i: shard i has subscribers.
     pub shards: u64,
+    /// Whether what a client of this broker publishes goes nowhere, as it does not hold the floor.
+    pub closed: bool,
 }
 
 /// Where a stream comes from.
@@ -155,6 +157,7 @@ mod tests {
             announcers: LinkSet::EMPTY,
             hops: [LinkId(1), LinkId(2)].into(),
             shards: 1,
+            closed: false,
         }
     }
 

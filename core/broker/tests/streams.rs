@@ -64,6 +64,7 @@ fn state(origin: u32, life: u8, neighbours: &[u32]) -> Message {
             sequence: 1,
         },
         draining: false,
+        keeps: false,
         load: 0,
         region: String::new(),
         address: String::new(),
@@ -310,6 +311,20 @@ fn a_stream_of_an_unknown_broker_is_not_passed_on_and_ends_in_time() {
     let outputs = broker.hears(UP, &announce(stream));
     assert_eq!(outputs.len(), 1, "an addition");
     assert!(removed(&broker.later(LOST_GRACE)));
+}
+
+#[test]
+fn a_stream_without_a_way_to_its_origin_ends_in_time_though_a_neighbour_still_tells_of_it() {
+    let mut broker = broker();
+    broker.hears(OTHER, &announce(REMOTE));
+    let Message::LinkState(mut cut_off) = state(10, 0, &[]) else {
+        unreachable!();
+    };
+    cut_off.version.sequence = 2;
+    broker.now += Duration::from_millis(200);
+    assert_eq!(broker.learns(OTHER, &Message::LinkState(cut_off)), []);
+    assert_eq!(broker.later(LOST_GRACE - Duration::from_millis(1)), []);
+    assert!(removed(&broker.later(Duration::from_millis(1))));
 }
 
 #[test]

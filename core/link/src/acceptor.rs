@@ -70,6 +70,7 @@ impl Acceptor {
                 nonce: hello.nonce,
                 reason: Refusal::Version,
                 retry_after_ms: 0,
+                speaks: VERSION,
             }));
         }
         Verdict::Accept { version: VERSION }

@@ -96,6 +96,8 @@ pub enum DialOutput {
     Refused {
         /// Why.
         reason: Refusal,
+        /// The highest version the peer speaks; 0: it did not say.
+        speaks: u8,
         /// When the dialer tries again; `None`: it stopped until [`DialInput::Start`].
         again: Option<Time>,
     },
@@ -292,7 +294,7 @@ impl Dialer {
         if let Role::Broker(ours, _) = self.config.role
             && ours == welcome.broker
         {
-            return self.give_up(now, Refusal::Identity, None);
+            return self.give_up(now, (Refusal::Identity, welcome.version), None);
         }
         let timing = match self.config.role {
             Role::Client => Timing::dialing(Duration::from_millis(welcome.keepalive_ms.into())),
@@ -317,17 +319,19 @@ impl Dialer {
 
     fn refused(&mut self, now: Time, refuse: Refuse) {
         let pause = Duration::from_millis(refuse.retry_after_ms.into()).min(RETRY_AFTER_MAX);
-        self.give_up(now, refuse.reason, (!pause.is_zero()).then_some(pause));
+        let said = (refuse.reason, refuse.speaks);
+        self.give_up(now, said, (!pause.is_zero()).then_some(pause));
     }
 
     /// Ends an attempt. Without a pause a client stops; a broker tries on slowly, as its
     /// neighbour's configuration may change.
-    fn give_up(&mut self, now: Time, reason: Refusal, pause: Option<Duration>) {
+    fn give_up(&mut self, now: Time, (reason, speaks): (Refusal, u8), pause: Option<Duration>) {
         let pause = match (pause, self.config.role) {
             (None, Role::Client) => {
                 self.state = State::Idle;
                 self.outputs.push_back(DialOutput::Refused {
                     reason,
+                    speaks,
                     again: None,
                 });
                 return;
@@ -340,6 +344,7 @@ impl Dialer {
         self.state = State::Pausing { until };
         self.outputs.push_back(DialOutput::Refused {
             reason,
+            speaks,
             again: Some(until),
         });
     }

@@ -27,6 +27,8 @@ pub(crate) struct Receiver {
     /// When to acknowledge at the latest; [`Time::NEVER`] if nothing is owed.
     ack_at: Time,
     inbox: VecDeque<Message>,
+    /// Messages that may wait in the inbox before frames are left to be repeated.
+    inbox_max: usize,
     /// Frames that overtook the expected one, by number.
     early: Vec<(u16, Box<[u8]>)>,
 }
@@ -43,8 +45,11 @@ pub(crate) enum Taken {
 }
 
 impl Receiver {
-    pub(crate) fn new() -> Self {
+    /// `reliable`: nothing is repeated. Then every frame is taken; the peer's window bounds them,
+    /// as it moves on only when the caller polls.
+    pub(crate) fn new(reliable: bool) -> Self {
         Self {
+            inbox_max: if reliable { usize::MAX } else { INBOX_MAX },
             expected: 0,
             unacknowledged: 0,
             ack_at: Time::NEVER,
@@ -55,13 +60,13 @@ impl Receiver {
 
     pub(crate) fn take(&mut self, now: Time, sequence: u16, bytes: &[u8]) -> Taken {
         let distance = sequence.wrapping_sub(self.expected);
-        if distance != 0 || self.inbox.len() > INBOX_MAX {
+        if distance != 0 || self.inbox.len() > self.inbox_max {
             // At once, so that the peer learns soon that a frame is missing.
             self.ack_at = now;
             return self.keep(distance, sequence, bytes);
         }
         let mut malformed = self.read(bytes);
-        while self.inbox.len() <= INBOX_MAX
+        while self.inbox.len() <= self.inbox_max
             && let Some(next) = self
                 .early
                 .iter()
@@ -144,7 +149,7 @@ mod tests {
 
     #[test]
     fn frames_that_overtook_one_another_are_put_in_order() {
-        let mut receiver = Receiver::new();
+        let mut receiver = Receiver::new(false);
         for sequence in [2, 1, 2, 0] {
             receiver.take(NOW, sequence, &accepted(sequence.into()));
         }
@@ -163,7 +168,7 @@ mod tests {
 
     #[test]
     fn early_frames_are_kept_within_bounds() {
-        let mut receiver = Receiver::new();
+        let mut receiver = Receiver::new(false);
         for sequence in 1..u16::MAX {
             receiver.take(NOW, sequence, &[0; 1_200]);
         }
@@ -171,8 +176,18 @@ mod tests {
     }
 
     #[test]
+    fn nothing_is_left_to_be_repeated_where_nothing_is() {
+        let mut receiver = Receiver::new(true);
+        let many = accepted(1).repeat(100);
+        for sequence in 0..WINDOW as u16 {
+            let taken = receiver.take(NOW, sequence, &many);
+            assert_eq!(taken, Taken::Yes { malformed: 0 });
+        }
+    }
+
+    #[test]
     fn a_caller_that_does_not_poll_stops_the_peer() {
-        let mut receiver = Receiver::new();
+        let mut receiver = Receiver::new(false);
         let many = accepted(1).repeat(100);
         let taken = (0..10)
             .filter(|&n| receiver.take(NOW, n, &many) != Taken::Early)

@@ -135,7 +135,7 @@ impl Session {
             state: State::Up,
             liveness: Liveness::new(&config.timing, now),
             sender: Sender::new(config.datagram_max, config.reliable),
-            receiver: Receiver::new(),
+            receiver: Receiver::new(config.reliable),
             clock: Clock::default(),
             pong: None,
             meter: config.timing.busy_ping.map(|_| Box::default()),

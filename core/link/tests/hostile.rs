@@ -71,6 +71,7 @@ fn with_frame(parts: &Parts, nonce: u64, act: impl FnOnce(&Frame<'_>)) {
                 nonce,
                 reason,
                 retry_after_ms: number as u32,
+                speaks: 0,
             })
         }
         3 => Frame::Ping {

@@ -16,6 +16,7 @@ fn refusal(reason: Refusal, retry_after_ms: u32) -> Option<Frame<'static>> {
         nonce: 0,
         reason,
         retry_after_ms,
+        speaks: 0,
     }))
 }
 
@@ -193,6 +194,7 @@ fn answers_to_an_earlier_hello_are_ignored() {
         nonce,
         reason: Refusal::Full,
         retry_after_ms: 0,
+        speaks: 0,
     }));
     assert_eq!(pair.hellos.len(), 1);
     assert_eq!(pair.seen, []);

@@ -14,6 +14,18 @@ pub struct BrokerId(pub u32);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Incarnation(pub u8);
 
+/// A publisher on a reliable topic, drawn at random for each start of each publisher: its events
+/// are numbered from 1 and never again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PublisherId(pub u64);
+
+impl fmt::Display for PublisherId {
+    /// 16 hexadecimal digits.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}", self.0)
+    }
+}
+
 /// A self-describing stream id: origin broker (32 bits), its incarnation (8), local number (24).
 ///
 /// It names the origin by itself, so nothing returns to its sender and a stream that takes

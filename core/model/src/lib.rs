@@ -8,15 +8,17 @@ mod ids;
 pub mod limits;
 mod measured;
 mod media;
+mod random;
 mod scope;
 mod time;
 mod topic;
 mod units;
 
 pub use grants::Grants;
-pub use ids::{BrokerId, Incarnation, StreamId};
+pub use ids::{BrokerId, Incarnation, PublisherId, StreamId};
 pub use measured::Measured;
 pub use media::{Class, MediaInfo, MediaInfoError};
+pub use random::Random;
 pub use scope::Scope;
 pub use time::Time;
 pub use topic::{Filter, Topic, TopicError};

@@ -34,6 +34,8 @@ pub const LINKS_PER_BROKER: usize = 64;
 pub const CLIENTS_PER_BROKER: usize = 262_144;
 /// Native clients from one IP address: a large office behind one translator.
 pub const CLIENTS_PER_ADDRESS: usize = 4_096;
+/// WebRTC peers of one broker.
+pub const WEBRTC_PEERS_PER_BROKER: usize = 16_384;
 /// Tokens from one IP address that may be wrong each second before the next is not looked at.
 pub const WRONG_TOKENS_PER_ADDRESS: u32 = 10;
 /// Packets of one publisher each second before the rest is dropped as a flood.

@@ -8,16 +8,28 @@
 //! [`neighbours`] says which links there should be, [`rendezvous`] which brokers serve a name, and
 //! [`locate`] where a client should go.
 //!
-//! [`Weigher`] turns what a link measures into its weight, slowly enough that ways do not swing.
+//! [`Router`] chooses a path of relays for each packet of one session, by one of several methods
+//! that a laboratory compares ([`method`]); some of them predict end-to-end latency
+//! ([`predictor`]).
+//!
+//! [`Estimate`] is what a link's delay is and how sure that is; [`Weigher`] turns what a link
+//! measures into its weight, slowly enough that ways do not swing.
 
+mod estimate;
 mod graph;
 mod locate;
+pub mod method;
+mod paths;
 mod plan;
+pub mod predictor;
 mod rendezvous;
 mod weight;
 
+pub use estimate::Estimate;
 pub use graph::{Edge, Graph, UNREACHABLE, Ways};
 pub use locate::{Candidate, locate};
+pub use method::{Method, Router};
+pub use paths::{PATH_LINKS_MAX, PATHS_MAX, Path, Paths, RELAYS_MAX};
 pub use plan::{Member, neighbours};
 pub use rendezvous::rendezvous;
 pub use weight::{WEIGHT_MAX, Weigher};

@@ -1,22 +1,22 @@
 //! From measurements to a link's weight.
 
+use core::iter;
 use core::time::Duration;
 
 use sangam_model::{Measured, Time};
 
+use crate::estimate::{DEVIATIONS, Estimate, cost_ms};
+
 /// The largest weight: a link that is to be used only if there is no other.
 pub const WEIGHT_MAX: u16 = u16::MAX;
 
-/// One unit of weight, in microseconds of delay.
-const UNIT_US: u64 = 100;
+/// Units of weight in a millisecond of cost.
+const UNITS_PER_MS: f64 = 10.0;
+/// Costs that differ by less are the same: their sums are rounded.
+const GRAIN: f64 = 1e-6;
 /// Every link costs so many units besides, so that of equally fast ways the one with fewer
 /// brokers is taken: a broker adds up to 0.3 ms.
 const HOP_UNITS: u64 = 3;
-/// Deviations that count beside the mean delay: a packet in a hundred comes later.
-const DEVIATIONS: u64 = 2;
-/// Units for each percent of loss. A repaired packet is late by a round trip, one that is not is
-/// heard: one percent weighs as much as 10 ms.
-const UNITS_PER_PERCENT: u64 = 100;
 /// A weight changes if the new one differs by more than a quarter and by more than so many units,
 const STEP_UNITS: u16 = 10;
 /// for so long,
@@ -37,10 +37,8 @@ pub struct Weigher {
 
 /// The weight that just this measurement would give, `1..=WEIGHT_MAX`.
 fn weight_of(measured: &Measured) -> u16 {
-    let us = |d: Duration| u64::try_from(d.as_micros()).unwrap_or(u64::MAX / 4);
-    let delay = us(measured.rtt) / 2 + us(measured.jitter).saturating_mul(DEVIATIONS);
-    let loss = u64::from(measured.loss_ppm) * UNITS_PER_PERCENT / 10_000;
-    let units = HOP_UNITS + delay.div_ceil(UNIT_US) + loss;
+    let cost_ms = cost_ms(iter::once(&Estimate::of(measured)), DEVIATIONS);
+    let units = HOP_UNITS + (cost_ms * UNITS_PER_MS - GRAIN).ceil() as u64;
     u16::try_from(units).unwrap_or(WEIGHT_MAX)
 }
 

@@ -15,9 +15,11 @@ pub const TRACE_HOPS_MAX: usize = limits::HOP_LIMIT as usize + 1;
 const PADDING: u8 = 0;
 const FRAGMENT: u8 = Fragment::TYPE;
 const TRACE: u8 = Trace::TYPE;
+const AUDIO_LEVEL: u8 = AudioLevel::TYPE;
 
 const WORD: usize = 4;
 const FRAGMENT_LEN: usize = 4;
+const AUDIO_LEVEL_LEN: usize = 1;
 const TRACE_FIXED: usize = 13;
 const HOP_LEN: usize = 8;
 const TRACE_LEN: usize = TRACE_FIXED + TRACE_HOPS_MAX * HOP_LEN;
@@ -33,6 +35,15 @@ pub struct Fragment {
     pub offset: u16,
     /// Bytes of the whole payload.
     pub total: u16,
+}
+
+/// How loud the sound of one event is (RFC 6464), so that nobody needs to decode it for that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AudioLevel {
+    /// Whether the encoder takes it for speech.
+    pub voice: bool,
+    /// Decibels below the loudest, `0..=127`; 127 is silence.
+    pub below: u8,
 }
 
 /// The way of one sampled event.
@@ -67,6 +78,7 @@ impl<'a> Extensions<'a> {
             let len_min = match kind {
                 FRAGMENT => FRAGMENT_LEN,
                 TRACE => TRACE_FIXED,
+                AUDIO_LEVEL => AUDIO_LEVEL_LEN,
                 _ => 0,
             };
             if value.len() < len_min {
@@ -120,6 +132,16 @@ impl<'a> Extensions<'a> {
         })
     }
 
+    /// The first audio level.
+    #[must_use]
+    pub fn audio_level(self) -> Option<AudioLevel> {
+        let level = *self.0[self.find(AUDIO_LEVEL)?].first()?;
+        Some(AudioLevel {
+            voice: level & AudioLevel::VOICE != 0,
+            below: level & !AudioLevel::VOICE,
+        })
+    }
+
     fn find(self, wanted: u8) -> Option<Range<usize>> {
         let mut known = self.walk().map_while(Result::ok);
         known
@@ -167,6 +189,13 @@ pub(crate) fn block(bytes: &[u8]) -> Result<&[u8], WireError> {
 impl Fragment {
     /// Number of the extension.
     pub const TYPE: u8 = 1;
+}
+
+impl AudioLevel {
+    /// Number of the extension.
+    pub const TYPE: u8 = 4;
+
+    const VOICE: u8 = 0x80;
 }
 
 impl<'a> Trace<'a> {
@@ -240,6 +269,12 @@ impl ExtensionBlock {
         value[..4].copy_from_slice(&clock_domain.to_be_bytes());
         value[4..12].copy_from_slice(&origin_us.to_be_bytes());
         self.push(TRACE, &value)
+    }
+
+    /// Appends an audio level; one beyond 127 is written as 127.
+    pub fn audio_level(&mut self, level: AudioLevel) -> bool {
+        let voice = if level.voice { AudioLevel::VOICE } else { 0 };
+        self.push(AUDIO_LEVEL, &[voice | level.below.min(127)])
     }
 
     /// What was appended, for [`crate::Event`].

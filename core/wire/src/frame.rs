@@ -110,6 +110,8 @@ pub struct Refuse {
     pub reason: Refusal,
     /// When to try again, in milliseconds; 0: not before something changed.
     pub retry_after_ms: u32,
+    /// The highest version the refuser speaks; 0: it does not say.
+    pub speaks: u8,
 }
 
 /// Units that went one way in a session, frames and events alike, since it began.

@@ -22,7 +22,9 @@ pub mod stream;
 
 pub use error::WireError;
 pub use event::Event;
-pub use extension::{ExtensionBlock, Extensions, Fragment, Hop, TRACE_HOPS_MAX, Trace, trace_hop};
+pub use extension::{
+    AudioLevel, ExtensionBlock, Extensions, Fragment, Hop, TRACE_HOPS_MAX, Trace, trace_hop,
+};
 pub use feedback::Feedback;
 pub use frame::{
     CONTROL_ROOM, Capabilities, DATAGRAM_MIN, FRAME_LEN_MAX, Frame, HELLO_LEN, Hello, Refuse, Role,
@@ -31,6 +33,7 @@ pub use frame::{
 pub use header::{Flags, HEADER_LEN, Header, VERSION, is_event};
 pub use message::{
     ADDRESS_LEN_MAX, BROKERS_MAX, DIGEST_MAX, FILTERS_MAX, JOIN_ROOM, Join, LinkState, LinkView,
-    MESSAGE_LEN_MAX, Message, NEIGHBOURS_MAX, REGION_LEN_MAX, Refusal, Register, Route, Sources,
-    Version, messages,
+    MESSAGE_LEN_MAX, Message, NEIGHBOURS_MAX, POSITIONS_MAX, Piece, RECORD_LEN_MAX, REGION_LEN_MAX,
+    RELIABLE_LEN_MAX, Record, RecordFlags, Refusal, Register, Reliable, Route, Sources, Version,
+    messages,
 };

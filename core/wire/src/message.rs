@@ -2,6 +2,7 @@
 
 mod codec;
 mod network;
+mod reliable;
 
 use core::fmt;
 
@@ -12,6 +13,9 @@ use crate::codec::Reader;
 pub use network::{
     ADDRESS_LEN_MAX, BROKERS_MAX, DIGEST_MAX, FILTERS_MAX, JOIN_ROOM, Join, LinkState, LinkView,
     NEIGHBOURS_MAX, REGION_LEN_MAX, Register, Route, Sources, Version,
+};
+pub use reliable::{
+    POSITIONS_MAX, Piece, RECORD_LEN_MAX, RELIABLE_LEN_MAX, Record, RecordFlags, Reliable,
 };
 
 /// Bytes of one encoded message: with its length and the frame around it, it fits every path.
@@ -104,6 +108,19 @@ pub enum Message {
     Register(Register),
     /// Between brokers, routed: the directory's answer, where a session's sources are.
     Sources(Sources),
+    /// Of reliable topics, between a client and its broker.
+    Reliable(Reliable),
+    /// The same between brokers, routed.
+    Carried(Route, Reliable),
+}
+
+impl Message {
+    /// Broker to client, unasked: this broker is about to leave; who knows another one goes there
+    /// now, while this one still serves.
+    pub const LEAVING: Self = Self::Refused {
+        request: 0,
+        reason: Refusal::Leaving,
+    };
 }
 
 /// The messages of a [`crate::Frame::Control`], each behind its 16-bit length.

@@ -12,6 +12,9 @@ use sangam_wire::{
     Welcome, check, messages,
 };
 
+#[path = "properties/reliable.rs"]
+mod reliable;
+
 fn refusal() -> impl Strategy<Value = Refusal> {
     (0u8..=10).prop_map(|bits| Refusal::from_bits(bits).unwrap())
 }
@@ -74,11 +77,13 @@ fn link_state() -> impl Strategy<Value = Message> {
     });
     let links = prop::collection::vec(link, 0..=NEIGHBOURS_MAX);
     let texts = ("[ -~]{0,32}", "[ -~]{0,64}");
-    (version(), any::<bool>(), any::<u8>(), texts, links).prop_map(
-        |(version, draining, load, (region, address), links)| {
+    let flags = (any::<bool>(), any::<bool>());
+    (version(), flags, any::<u8>(), texts, links).prop_map(
+        |(version, (draining, keeps), load, (region, address), links)| {
             Message::LinkState(LinkState {
                 version,
                 draining,
+                keeps,
                 load,
                 region,
                 address,
@@ -171,6 +176,9 @@ fn message() -> impl Strategy<Value = Message> {
             .prop_map(|(last, entries)| Message::Digest { last, entries }),
         join(),
         routed(),
+        reliable::reliable().prop_map(Message::Reliable),
+        (route(), reliable::reliable())
+            .prop_map(|(route, reliable)| Message::Carried(route, reliable)),
         // Also some that may not be sent.
         (request(), "[!-~ ü]{0,9}|[!-~]{990,1002}")
             .prop_map(|(request, token)| Message::Authenticate { request, token }),
@@ -231,13 +239,14 @@ fn frame() -> impl Strategy<Value = Frame<'static>> {
         (any::<u64>(), any::<[u8; 16]>())
             .prop_map(|(nonce, cookie)| Frame::Retry { nonce, cookie }),
         welcome().prop_map(Frame::Welcome),
-        (any::<u64>(), refusal(), any::<u32>()).prop_map(|(nonce, reason, retry_after_ms)| {
-            Frame::Refuse(Refuse {
+        (any::<u64>(), refusal(), any::<u32>(), any::<u8>()).prop_map(
+            |(nonce, reason, retry_after_ms, speaks)| Frame::Refuse(Refuse {
                 nonce,
                 reason,
                 retry_after_ms,
+                speaks,
             })
-        }),
+        ),
         (session(), any::<u64>(), traffic()).prop_map(|(session, sent_us, traffic)| Frame::Ping {
             session,
             sent_us,
@@ -294,7 +303,7 @@ fn header() -> impl Strategy<Value = Header> {
 
 /// Extensions of known and unknown types, and whether a fragment is among them.
 fn block() -> impl Strategy<Value = (ExtensionBlock, bool)> {
-    let unknown = prop::option::of((3u8.., prop::collection::vec(any::<u8>(), 0..30)));
+    let unknown = prop::option::of((5u8.., prop::collection::vec(any::<u8>(), 0..30)));
     let trace = any::<Option<(u32, u64)>>();
     (unknown, trace, any::<bool>()).prop_map(|(unknown, trace, fragment)| {
         let mut block = ExtensionBlock::new();

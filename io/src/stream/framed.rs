@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::io::{ErrorKind, IoSlice};
 use std::net::TcpStream;
 use std::os::fd::BorrowedFd;
+use std::sync::Arc;
 
 use sangam_model::limits::EVENT_LEN_MAX;
 
@@ -48,7 +49,10 @@ enum Stage {
     /// Units flow.
     Open,
     /// A client asks for a WebSocket.
-    Request { searched: usize },
+    Request {
+        searched: usize,
+        origins: Arc<[String]>,
+    },
     /// A server answers, and must say `accept`.
     Answer { searched: usize, accept: String },
     /// Ended by us or the peer.
@@ -94,7 +98,10 @@ impl Framed {
         let mut framed = Self::over(stream, limits);
         if how.websocket {
             framed.framing = Framing::websocket(Side::Server);
-            framed.stage = Stage::Request { searched: 0 };
+            framed.stage = Stage::Request {
+                searched: 0,
+                origins: how.origins.clone(),
+            };
         }
         Ok(framed)
     }
@@ -284,13 +291,15 @@ impl Framed {
         let searched = match &self.stage {
             Stage::Open => return Ok(true),
             Stage::Over => return Ok(false),
-            Stage::Request { searched } | Stage::Answer { searched, .. } => *searched,
+            Stage::Request { searched, .. } | Stage::Answer { searched, .. } => *searched,
         };
         let Some(end) = http::end(&self.input[..self.end], searched) else {
             if self.end >= http::HEAD_MAX {
                 return Err(self.deny(http::TOO_LONG));
             }
-            if let Stage::Request { searched } | Stage::Answer { searched, .. } = &mut self.stage {
+            if let Stage::Request { searched, .. } | Stage::Answer { searched, .. } =
+                &mut self.stage
+            {
                 *searched = self.end;
             }
             return Ok(false);
@@ -298,10 +307,11 @@ impl Framed {
         let head = &self.input[..end];
         match &self.stage {
             Stage::Answer { accept, .. } => http::check_answer(head, accept)?,
-            _ => match http::upgrade(head) {
+            Stage::Request { origins, .. } => match http::upgrade(head, origins) {
                 Ok(answer) => self.preface = answer,
                 Err(denial) => return Err(self.deny(denial)),
             },
+            Stage::Open | Stage::Over => {}
         }
         self.start = end;
         self.stage = Stage::Open;

@@ -35,8 +35,8 @@ pub(super) fn end(bytes: &[u8], searched: usize) -> Option<usize> {
     found.map(|place| from + place + 4)
 }
 
-/// The answer to a client's request for a WebSocket.
-pub(super) fn upgrade(head: &[u8]) -> Result<Vec<u8>, Denial> {
+/// The answer to a client's request for a WebSocket, which pages of these origins may make.
+pub(super) fn upgrade(head: &[u8], origins: &[String]) -> Result<Vec<u8>, Denial> {
     let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
     let mut request = httparse::Request::new(&mut headers);
     match request.parse(head) {
@@ -72,6 +72,10 @@ pub(super) fn upgrade(head: &[u8]) -> Result<Vec<u8>, Denial> {
     if value(headers, "sec-websocket-version") != Some("13") {
         let version = "Sec-WebSocket-Version: 13\r\n";
         return Err(deny("426 Upgrade Required", version, "the version is 13"));
+    }
+    if !is_welcome(headers, origins) {
+        let reason = "pages of this origin may not connect here; see listen.ws_origins";
+        return Err(deny("403 Forbidden", "", reason));
     }
     let key = value(headers, "sec-websocket-key").filter(|key| key.len() == 24);
     let Some(key) = key else {
@@ -211,6 +215,18 @@ const fn deny(status: &'static str, header: &'static str, reason: &'static str) 
     }
 }
 
+/// RFC 6455 section 10.2: a browser tells whose page connects, which the page cannot change.
+fn is_welcome(headers: &Headers<'_>, origins: &[String]) -> bool {
+    let mut told = headers
+        .iter()
+        .filter(|header| header.name.eq_ignore_ascii_case("origin"));
+    let known = |origin: &[u8]| {
+        let is = |one: &String| one.as_bytes().eq_ignore_ascii_case(origin);
+        origins.iter().any(is)
+    };
+    origins.is_empty() || told.all(|header| known(header.value))
+}
+
 fn accept(key: &str) -> String {
     let text = [key.as_bytes(), GUID].concat();
     // RFC 6455 section 10.8: SHA-1 guards nothing here.
@@ -244,7 +260,7 @@ mod tests {
 
     #[test]
     fn the_example_of_rfc_6455_is_accepted() {
-        let answer = String::from_utf8(upgrade(GOOD.as_bytes()).unwrap()).unwrap();
+        let answer = String::from_utf8(upgrade(GOOD.as_bytes(), &[]).unwrap()).unwrap();
         assert!(answer.starts_with("HTTP/1.1 101 "), "{answer}");
         assert!(answer.contains("Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n"));
         assert!(!answer.contains("Sec-WebSocket-Protocol"));
@@ -260,7 +276,7 @@ mod tests {
             ("Key: dGhlIHNhbXBsZSBub25jZQ==", "Key: short", "400"),
             ("HTTP/1.1", "PTTH/1.1", "400"),
         ] {
-            let denial = upgrade(GOOD.replacen(from, to, 1).as_bytes()).unwrap_err();
+            let denial = upgrade(GOOD.replacen(from, to, 1).as_bytes(), &[]).unwrap_err();
             let answer = String::from_utf8(denial.answer()).unwrap();
             assert!(
                 answer.starts_with(&format!("HTTP/1.1 {status} ")),
@@ -268,13 +284,38 @@ mod tests {
             );
         }
         let many = format!("{}{}\r\n", &GOOD[..GOOD.len() - 2], "A: b\r\n".repeat(100));
-        assert_eq!(upgrade(many.as_bytes()), Err(TOO_LONG));
+        assert_eq!(upgrade(many.as_bytes(), &[]), Err(TOO_LONG));
+    }
+
+    #[test]
+    fn pages_of_other_origins_are_sent_away() {
+        let origins = ["https://meet.example.org".to_owned()];
+        let from = |origin: &str| {
+            let head = GOOD.replacen("\r\n\r\n", &format!("\r\nOrigin: {origin}\r\n\r\n"), 1);
+            upgrade(head.as_bytes(), &origins).map(|_| ())
+        };
+        assert_eq!(from("https://meet.example.org"), Ok(()));
+        assert_eq!(from("HTTPS://Meet.Example.org"), Ok(()));
+        for other in [
+            "https://meet.example.org.evil",
+            "http://meet.example.org",
+            "null",
+        ] {
+            let denial = from(other).unwrap_err();
+            let answer = String::from_utf8(denial.answer()).unwrap();
+            assert!(answer.starts_with("HTTP/1.1 403 "), "{answer}");
+            assert!(answer.contains("listen.ws_origins"), "{answer}");
+        }
+        // A second one does not help.
+        assert!(from("https://meet.example.org\r\nOrigin: null").is_err());
+        // Who is no browser names none.
+        upgrade(GOOD.as_bytes(), &origins).unwrap();
     }
 
     #[test]
     fn an_answer_has_to_fit_its_request() {
         let (asked, accept) = request("[::1]:80", PATH).unwrap();
-        let answer = upgrade(&asked).unwrap();
+        let answer = upgrade(&asked, &[]).unwrap();
         check_answer(&answer, &accept).unwrap();
         let error = check_answer(&answer, "other").unwrap_err();
         assert!(error.to_string().contains("rewrites"), "{error}");

@@ -1,6 +1,7 @@
 //! Streams of units: over TCP or TLS, behind a length or as WebSocket messages.
 
 mod bytes;
+pub mod check;
 mod error;
 mod framed;
 mod framing;

@@ -17,6 +17,9 @@ pub struct Accept {
     pub tls: Option<Arc<ServerConfig>>,
     /// Units are messages of a WebSocket, opened at `/v1/connect`.
     pub websocket: bool,
+    /// Whose pages may open one, as browsers name them (RFC 6454 section 7); everybody's if there
+    /// are none. Who is no browser names no origin and may come in any case.
+    pub origins: Arc<[String]>,
 }
 
 /// How a listener is spoken to.

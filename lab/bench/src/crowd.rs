@@ -11,6 +11,7 @@ mod peer;
 mod peers;
 mod publisher;
 mod station;
+pub(crate) mod webrtc;
 
 pub(crate) use home::Home;
 pub(crate) use listener::Listener;

@@ -9,14 +9,21 @@ mod double_queue;
 mod emulator;
 mod failover;
 mod fanout;
+mod hop;
 mod limit;
 mod link_throughput;
 mod meetings;
 mod meetings_single_broker;
+mod quic_loss;
+mod receivers;
+mod reliable;
+mod routers;
 mod single_meeting;
 mod smoke;
 mod stability;
 mod topologies;
+mod upgrade;
+mod webrtc_fanout;
 mod wide_area;
 
 use std::time::Duration;
@@ -52,14 +59,29 @@ pub(crate) const ALL: &[Experiment] = &[
         run: limit::run,
     },
     Experiment {
+        name: "routers",
+        about: "what a packet costs in each method that chooses paths",
+        run: routers::run,
+    },
+    Experiment {
         name: "fanout",
         about: "CPU per packet from a fan-out of 5 to 3,200, against raw sends in the same run",
         run: fanout::run,
     },
     Experiment {
+        name: "webrtc-fanout",
+        about: "CPU per packet to 100 WebRTC subscribers and more, real SRTP, against raw sends",
+        run: webrtc_fanout::run,
+    },
+    Experiment {
         name: "emulator",
         about: "what the emulator itself adds to a packet's way",
         run: emulator::run,
+    },
+    Experiment {
+        name: "receivers",
+        about: "what a packet costs in each receiver that evens out jitter",
+        run: receivers::run,
     },
     Experiment {
         name: "audio-single-broker",
@@ -137,6 +159,27 @@ pub(crate) const ALL: &[Experiment] = &[
         name: "failover",
         about: "links cut and silent, brokers killed and frozen: how long media stops",
         run: failover::run,
+    },
+    Experiment {
+        name: "hop",
+        about: "what a broker loaded to 80 % adds to the way of an event that only crosses it",
+        run: hop::run,
+    },
+    Experiment {
+        name: "quic-loss",
+        about: "a 4 Mb/s camera and audio by QUIC at 1 % loss and 100 ms of round trip",
+        run: quic_loss::run,
+    },
+    Experiment {
+        name: "upgrade",
+        about: "brokers replaced one by one, from the previous release to this, under load",
+        run: upgrade::run,
+    },
+    Experiment {
+        name: "reliable",
+        about: "a million reliable events over three brokers, links cut and the broker between \
+                killed: none lost, none twice, in order",
+        run: reliable::run,
     },
     Experiment {
         name: "capacity",

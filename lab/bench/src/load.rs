@@ -23,6 +23,8 @@ pub(crate) enum Media {
     Video,
     /// 1 KB every 12.5 ms (Fox et al., message-level measurement).
     Cloud,
+    /// 30 frames/s, 4 Mb/s: a camera of today.
+    Camera,
 }
 
 /// One frame: packets of one size that leave together.
@@ -56,6 +58,7 @@ impl Media {
             Self::Audio => "audio",
             Self::Video => "video",
             Self::Cloud => "cloud",
+            Self::Camera => "camera",
         }
     }
 
@@ -63,7 +66,7 @@ impl Media {
     pub(crate) const fn class(self) -> Class {
         match self {
             Self::Audio | Self::Cloud => Class::Audio,
-            Self::Video => Class::Video,
+            Self::Video | Self::Camera => Class::Video,
         }
     }
 
@@ -71,7 +74,7 @@ impl Media {
     pub(crate) const fn clock_rate(self) -> u32 {
         match self {
             Self::Audio | Self::Cloud => 8_000,
-            Self::Video => 90_000,
+            Self::Video | Self::Camera => 90_000,
         }
     }
 
@@ -80,7 +83,7 @@ impl Media {
         match self {
             Self::Audio => 0,
             Self::Video => 34,
-            Self::Cloud => 96,
+            Self::Cloud | Self::Camera => 96,
         }
     }
 
@@ -90,6 +93,7 @@ impl Media {
             Self::Audio => (1, "PCMU"),
             Self::Cloud => (1, "L8"),
             Self::Video => (0, "H263"),
+            Self::Camera => (0, "H264"),
         };
         MediaInfo {
             class: self.class(),
@@ -116,6 +120,7 @@ impl Load {
         let (interval_us, frames) = match media {
             Media::Audio => (30_000, single(240)),
             Media::Cloud => (12_500, single(1_024)),
+            Media::Camera => (33_333, camera()),
             Media::Video => (1_000_000 / trace::FRAMES_PER_S, trace::frames()),
         };
         Self {
@@ -164,6 +169,17 @@ impl Load {
     }
 }
 
+/// Two seconds of a camera: frames of 14 packets, the first of them decodes by itself.
+fn camera() -> Vec<Frame> {
+    let frame = |number| Frame {
+        packets: 14,
+        bytes: 1_190,
+        padding: 0,
+        key: number == 0,
+    };
+    (0..60).map(frame).collect()
+}
+
 impl Frame {
     /// Bytes of each of its datagrams.
     pub(crate) fn datagram_len(&self) -> u16 {
@@ -190,6 +206,8 @@ mod tests {
             "{}",
             video.bits_per_s()
         );
+        let camera = Load::of(Media::Camera);
+        assert!((3.9e6..4.1e6).contains(&camera.bits_per_s()));
         let cloud = Load::of(Media::Cloud);
         assert_eq!(cloud.packets_per_s(), 80.0);
     }

@@ -169,6 +169,26 @@ pub(crate) fn start(
     (shards, queuing): (usize, Queuing),
     folder: &Folder,
 ) -> Result<Vec<Broker>, Error> {
+    start_all(world, (shards, queuing), (folder, &None))
+}
+
+/// The same with another program than this one's, and a shard for each.
+///
+/// # Errors
+/// If one is not ready in time.
+pub(crate) fn start_with(
+    world: &World,
+    queuing: Queuing,
+    of: (&Folder, &Option<PathBuf>),
+) -> Result<Vec<Broker>, Error> {
+    start_all(world, (1, queuing), of)
+}
+
+fn start_all(
+    world: &World,
+    (shards, queuing): (usize, Queuing),
+    (folder, program): (&Folder, &Option<PathBuf>),
+) -> Result<Vec<Broker>, Error> {
     let mut brokers: Vec<Broker> = Vec::new();
     for (number, stand) in world.brokers.iter().enumerate() {
         let dialled = stand
@@ -179,9 +199,14 @@ pub(crate) fn start(
             number: number + 1,
             shards,
             queuing,
-            neighbours: dialled.map(|broker| broker.udp).collect(),
+            neighbours: dialled
+                .map(|broker| world.carrier.port(broker.udp))
+                .collect(),
+            carrier: world.carrier,
+            program: program.clone(),
             port: 0,
             site: stand.site.clone(),
+            webrtc: false,
         };
         brokers.push(Broker::start(&setup, &folder.0)?);
     }

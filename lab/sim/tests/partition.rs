@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use sangam_sim::{Plan, Shape, World, check};
+use sangam_sim::brokers::{Plan, Shape, World, check};
 
 #[test]
 fn three_hundred_brokers_become_one_network_again_within_two_seconds() {

@@ -1,6 +1,6 @@
 //! Many brokers under random failures.
 
-use sangam_sim::{Plan, Shape};
+use sangam_sim::brokers::{Plan, Shape};
 
 /// Random things that happen before all must be well again.
 const DISTURBANCES: usize = 40;

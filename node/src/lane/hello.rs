@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use sangam_broker::DropReason;
 use sangam_link::Verdict;
-use sangam_wire::{Frame, Hello, Refusal, Refuse, Role};
+use sangam_wire::{Frame, Hello, Refusal, Refuse, Role, VERSION};
 
 use super::Lane;
 use crate::port::native::Admission;
@@ -46,6 +46,7 @@ impl Lane {
             nonce: hello.nonce,
             reason,
             retry_after_ms: RETRY_AFTER.as_millis() as u32,
+            speaks: VERSION,
         };
         self.answer(&Frame::Refuse(refuse), from);
     }

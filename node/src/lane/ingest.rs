@@ -167,6 +167,9 @@ impl Lane {
         source: Source,
     ) -> Result<Shedder, DropReason> {
         may_send(route, source)?;
+        if route.closed {
+            return Err(DropReason::GateClosed);
+        }
         let limit = self.publisher_packets_per_s;
         let now = self.now;
         let state = self.stream_state(route.index, header.stream);

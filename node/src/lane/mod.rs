@@ -3,6 +3,8 @@
 //! Each round takes a batch of datagrams, sends what neighbours want, and only then hands the
 //! rest to the delivery shards (Uyar & Fox, section 3.1: double queuing).
 
+mod aside;
+mod carried;
 mod endpoints;
 mod feedback;
 mod hello;
@@ -33,6 +35,7 @@ use crate::command::{ControlEvent, Entry, LaneCommand, Outlet};
 use crate::config::Network;
 use crate::counters::Counters;
 use crate::port::native::Admission;
+use crate::reliable::ReliableEvent;
 use crate::shard::{Inlets, Shard};
 pub(crate) use endpoints::QuicEnds;
 use ingest::{EARLY_FOR, StreamState};
@@ -73,6 +76,7 @@ pub(crate) struct Parts {
     pub(crate) snapshot: Arc<ArcSwap<Snapshot>>,
     pub(crate) commands: Receiver<LaneCommand>,
     pub(crate) control: Outlet<ControlEvent>,
+    pub(crate) reliable: Outlet<ReliableEvent>,
     pub(crate) shards: Vec<ShardDoor>,
     pub(crate) links: LinkTable,
     pub(crate) quic: QuicEnds,
@@ -102,6 +106,8 @@ pub(crate) struct Lane {
     snapshot: Arc<Snapshot>,
     commands: Receiver<LaneCommand>,
     control: Outlet<ControlEvent>,
+    reliable: Outlet<ReliableEvent>,
+    carried: carried::Carried,
     shards: Vec<ShardDoor>,
     links: LinkTable,
     quic: QuicEnds,
@@ -131,6 +137,8 @@ pub(crate) struct Lane {
     /// Rings were full lately: frames cut then are left out whole until here.
     shed_until: Time,
     now: Time,
+    /// Another broker has this one's id: no link any more.
+    aside: bool,
     stopping: bool,
 }
 
@@ -170,6 +178,8 @@ impl Lane {
             shared: parts.snapshot,
             commands: parts.commands,
             control: parts.control,
+            reliable: parts.reliable,
+            carried: carried::Carried::default(),
             shards: parts.shards,
             links: parts.links,
             quic: parts.quic,
@@ -192,6 +202,7 @@ impl Lane {
             ready: 0,
             shed_until: Time::ZERO,
             now: clock::now(),
+            aside: false,
             stopping: false,
         })
     }
@@ -350,11 +361,14 @@ impl Lane {
         while let Ok(command) = self.commands.try_recv() {
             match command {
                 LaneCommand::Send { link, message } => self.links.send(link, message, self.now),
+                LaneCommand::Carry { link, message } => self.carry(link, message),
                 LaneCommand::Dial(address) => self.dial(address),
                 LaneCommand::HangUp(address) => self.hang_up_at(address),
+                LaneCommand::StepAside => self.step_aside(),
                 LaneCommand::Stop => self.stopping = true,
             }
         }
+        self.start_carried();
     }
 
     fn sleep(&mut self) {

@@ -9,24 +9,28 @@ use sangam_link::{
     DialInput, DialOutput, Input, Output, ReassemblyCounters, Sample, Session, fragment,
 };
 use sangam_model::{BrokerId, Incarnation};
-use sangam_wire::{Frame, Header, Hello, Refusal, Refuse, Welcome};
+use sangam_wire::{Frame, Header, Hello, Message, Refusal, Welcome};
 
 use super::Lane;
+use super::aside::is_later_life;
 use super::ingest::{Source, may_send};
 use super::links::{End, Link};
 use super::outbox::Pace;
 use crate::command::ControlEvent;
+use crate::reliable::ReliableEvent;
+use crate::welcome;
 
 /// What a link asked for, whichever end it is.
 enum Wish {
     Transmit(Vec<u8>),
-    Message(sangam_wire::Message),
+    Message(Message),
     Suspect,
     Recovered,
     Sample(Sample),
     Up(Box<Welcome>),
     Down(Refusal),
-    Refused(Refusal),
+    /// With the version that the neighbour speaks.
+    Refused(Refusal, u8),
     Connect,
     Nothing,
 }
@@ -83,7 +87,7 @@ impl Lane {
         let frame = match Frame::decode(bytes) {
             Ok(frame) => frame,
             Err(error) => {
-                if let Some(refuse) = Refuse::version(bytes) {
+                if let Some(refuse) = welcome::of_no_version(bytes) {
                     self.answer_stranger(&Frame::Refuse(refuse), from);
                 }
                 return self.malformed(error);
@@ -111,7 +115,8 @@ impl Lane {
         peer: (BrokerId, Incarnation),
         from: SocketAddr,
     ) {
-        if peer.0 == self.id {
+        if peer.0 == self.id || self.aside {
+            welcome::tell_twin(peer.0, from);
             return self.refuse(hello, Refusal::Identity, from);
         }
         let known = self.links.by_address(from);
@@ -128,6 +133,7 @@ impl Lane {
                 return self.refuse(hello, Refusal::Invalid, from);
             }
             if linked.is_some_and(|(_, known)| !is_later_life(peer.1, known)) {
+                welcome::tell_twin(peer.0, from);
                 return self.refuse(hello, Refusal::Identity, from);
             }
             // The neighbour has started anew, elsewhere.
@@ -199,6 +205,12 @@ impl Lane {
                     }
                 }
                 Wish::Connect => self.connect(id),
+                Wish::Message(Message::Carried(route, message)) => {
+                    let event = ReliableEvent::Carried(route, message);
+                    if !self.reliable.offer(event) {
+                        self.counters.dropped(DropReason::ReliableFull);
+                    }
+                }
                 Wish::Message(message) => {
                     self.control
                         .send(ControlEvent::Message { link: id, message });
@@ -231,9 +243,9 @@ impl Lane {
                     }
                     self.link_up(id, peer, welcome.datagram_max);
                 }
-                Wish::Refused(reason) => {
+                Wish::Refused(reason, speaks) => {
                     let address = self.links.get(id).map(|link| link.address);
-                    tracing::warn!(?address, %reason, "a neighbour refuses the link");
+                    welcome::tell_refusal(address, reason, speaks);
                     self.hang_up(id);
                 }
                 Wish::Down(reason) => {
@@ -243,6 +255,7 @@ impl Lane {
                         return;
                     }
                 }
+                Wish::Nothing if self.load_carried(id) => {}
                 Wish::Nothing => return,
             }
         }
@@ -264,7 +277,7 @@ impl Lane {
                 Some(DialOutput::Recovered) => Wish::Recovered,
                 Some(DialOutput::Sample(sample)) => Wish::Sample(sample),
                 Some(DialOutput::Down(reason)) => Wish::Down(reason),
-                Some(DialOutput::Refused { reason, .. }) => Wish::Refused(reason),
+                Some(DialOutput::Refused { reason, speaks, .. }) => Wish::Refused(reason, speaks),
                 Some(DialOutput::Connect) => Wish::Connect,
                 None => Wish::Nothing,
             },
@@ -391,6 +404,7 @@ impl Lane {
     pub(super) fn redial(&mut self, id: LinkId) {
         if let Some(link) = self.links.get_mut(id)
             && let End::Dialing(dialer) = &mut link.end
+            && !self.aside
         {
             dialer.handle(self.now, DialInput::Start);
             self.drain_link(id);
@@ -481,9 +495,4 @@ impl Lane {
         }
         self.whole = bytes;
     }
-}
-
-/// Lives of a broker are counted modulo 256.
-pub(super) fn is_later_life(a: Incarnation, b: Incarnation) -> bool {
-    a != b && a.0.wrapping_sub(b.0) < 1 << 7
 }

@@ -11,15 +11,15 @@ use sangam_io::pool::Packet;
 use sangam_io::quic::{Endpoint, Event};
 use sangam_link::{DialInput, Input, Verdict};
 use sangam_model::{BrokerId, Incarnation};
-use sangam_wire::{Frame, Hello, Refusal, Refuse, Role, Welcome, is_event};
+use sangam_wire::{Frame, Hello, Refusal, Refuse, Role, VERSION, Welcome, is_event};
 
 use super::Lane;
+use super::aside::is_later_life;
 use super::endpoints::Place;
 use super::ingest::Source;
 use super::links::End;
-use super::neighbours::is_later_life;
 use crate::shedders::Shedders;
-use crate::welcome::RETRY_AFTER;
+use crate::welcome::{RETRY_AFTER, of_no_version};
 
 /// A link that QUIC cannot bring up for so long is brought up by datagrams meanwhile.
 const STAND_IN_AFTER: Duration = Duration::from_secs(3);
@@ -144,7 +144,7 @@ impl Lane {
             Ok(Frame::Hello(hello)) => return self.hello_by_quic(&hello, at),
             Ok(frame) => frame,
             Err(error) => {
-                if let Some(refuse) = Refuse::version(bytes) {
+                if let Some(refuse) = of_no_version(bytes) {
                     self.answer_at(&Frame::Refuse(refuse), at);
                 }
                 return self.malformed(error);
@@ -180,6 +180,7 @@ impl Lane {
             nonce: hello.nonce,
             reason,
             retry_after_ms: RETRY_AFTER.as_millis() as u32,
+            speaks: VERSION,
         };
         self.answer_at(&Frame::Refuse(refuse), at);
     }

@@ -10,11 +10,10 @@ use std::time::Duration;
 use sangam_broker::{Admit, DropReason, Shedder};
 use sangam_io::door::{BrokerDoor, DoorState, Item};
 use sangam_io::pool::Packet;
-use sangam_io::port::{Action, Context, Delivery, PeerKey, Port};
+use sangam_io::port::{Action, Context, Delivery, PeerKey, Peers, Port};
 use sangam_model::{Class, StreamId, Time};
 use sangam_wire::{Message, Refusal};
 
-use super::peers::Peers;
 use super::request;
 use crate::counters::Counters;
 

@@ -3,7 +3,6 @@
 pub(crate) mod door;
 pub(crate) mod leg;
 pub(crate) mod native;
-mod peers;
 pub(crate) mod quic;
 mod request;
 pub(crate) mod tcp;

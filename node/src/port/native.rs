@@ -10,7 +10,7 @@ use sangam_broker::DropReason;
 use sangam_io::clock;
 use sangam_io::poll::Interest;
 use sangam_io::pool::Packet;
-use sangam_io::port::{Action, Context, Delivery, PeerKey, Port};
+use sangam_io::port::{Action, Context, Delivery, PeerKey, Peers, Port};
 use sangam_io::timer::Wheel;
 use sangam_io::udp::{Address, Fanout, RecvBatch, SendBatch, SendReport, UdpSocket};
 use sangam_link::{Input, Output, Session, SessionConfig, Timing, fragment};
@@ -18,7 +18,6 @@ use sangam_model::Time;
 use sangam_model::limits::{BURST_MAX, CONTROL_QUEUE_MAX};
 use sangam_wire::{Frame, Hello, Refusal, Welcome, is_event};
 
-use super::peers::Peers;
 use super::request;
 use crate::counters::Counters;
 use crate::welcome::Greeting;
@@ -431,6 +430,10 @@ impl Port for NativePort {
 
     fn peers(&self) -> usize {
         self.peers.len()
+    }
+
+    fn clients(&self) -> Vec<PeerKey> {
+        self.peers.keys()
     }
 
     fn close(&mut self, cx: &mut Context<'_>) {

@@ -54,6 +54,7 @@ pub(super) fn action(
             token,
             address,
         },
+        Message::Reliable(message) => Action::Reliable { peer, message },
         _ => return None,
     })
 }

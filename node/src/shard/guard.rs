@@ -108,8 +108,14 @@ impl Shard {
         !self.guards(who) || self.access.may_publish(who, topic)
     }
 
+    /// Whether a client may subscribe to this.
+    pub(super) fn hears(&self, who: Subscriber, filter: &Filter) -> bool {
+        !self.guards(who) || self.access.may_subscribe(who, filter)
+    }
+
     /// Ends the subscriptions and streams of a client that its token does not grant any more.
     fn confine(&mut self, who: Subscriber) {
+        self.end_reliable(who);
         let held = self.audience.filters_of(who).iter();
         let lost: Vec<Filter> = held
             .filter(|filter| !self.access.may_subscribe(who, filter))
@@ -139,7 +145,7 @@ impl Shard {
     }
 
     /// Whether this peer needs a token.
-    fn guards(&self, who: Subscriber) -> bool {
+    pub(super) fn guards(&self, who: Subscriber) -> bool {
         let port = self.ports.get(usize::from(who.port));
         self.access.is_guarded() && port.is_some_and(|port| !port.is_trusted())
     }

@@ -9,14 +9,16 @@ mod announcements;
 mod audience;
 mod guard;
 mod job;
+mod reliable;
 mod requests;
 
+use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender};
 use std::time::Duration;
 
-use rtrb::{Consumer, Producer};
+use rtrb::{Consumer, Producer, RingBuffer};
 use sangam_broker::{Admit, DropReason, FeedbackGate, PacketCache};
 use sangam_io::clock;
 use sangam_io::poll::{Events, Interest, Poller};
@@ -27,9 +29,11 @@ use sangam_model::{Class, StreamId, Time, limits};
 use sangam_wire::{Flags, Header};
 
 use crate::authority::Question;
+use crate::bucket::Bucket;
 use crate::command::{ControlEvent, Entry, Outlet, ShardCommand};
 use crate::config::Network;
 use crate::counters::Counters;
+use crate::reliable::ReliableEvent;
 use access::Access;
 use allowance::Allowances;
 use announcements::Announcements;
@@ -49,6 +53,19 @@ const WAKE: u64 = 0;
 /// The lane's ends of a shard's rings, one for each class.
 pub(crate) type Inlets = [Producer<Entry>; Class::ALL.len()];
 
+/// Rings from the lane to a shard, one for each class.
+pub(crate) fn rings() -> (Inlets, [Consumer<Entry>; Class::ALL.len()]) {
+    let mut inlets = Vec::new();
+    let inbound = Class::ALL.map(|_| {
+        let (producer, consumer) = RingBuffer::new(RING);
+        inlets.push(producer);
+        consumer
+    });
+    let mut inlets = inlets.into_iter();
+    let inlets = Class::ALL.map(|_| inlets.next().expect("one producer for each class"));
+    (inlets, inbound)
+}
+
 /// What a shard is made of.
 pub(crate) struct Parts {
     pub(crate) number: u16,
@@ -59,6 +76,7 @@ pub(crate) struct Parts {
     pub(crate) inbound: [Consumer<Entry>; Class::ALL.len()],
     pub(crate) commands: Receiver<ShardCommand>,
     pub(crate) control: Outlet<ControlEvent>,
+    pub(crate) reliable: Outlet<ReliableEvent>,
     pub(crate) to_lane: Producer<Packet>,
     pub(crate) lane: Waker,
     pub(crate) ports: Vec<Box<dyn Port>>,
@@ -80,6 +98,9 @@ pub(crate) struct Shard {
     inbound: [Consumer<Entry>; Class::ALL.len()],
     commands: Receiver<ShardCommand>,
     control: Outlet<ControlEvent>,
+    reliable: Outlet<ReliableEvent>,
+    /// Clients that have said something about reliable topics, and how much lately.
+    speakers: HashMap<Subscriber, Bucket>,
     to_lane: Producer<Packet>,
     lane: Waker,
     ports: Vec<Box<dyn Port>>,
@@ -117,6 +138,8 @@ impl Shard {
             inbound: parts.inbound,
             commands: parts.commands,
             control: parts.control,
+            reliable: parts.reliable,
+            speakers: HashMap::new(),
             to_lane: parts.to_lane,
             lane: parts.lane,
             audience: Audience::new(parts.ports.len()),
@@ -199,7 +222,7 @@ impl Shard {
             return Some(Duration::ZERO);
         }
         self.counters.sleeps.add(1);
-        if !self.control.flush() || self.announcements.len() > 0 {
+        if !self.control.flush() || !self.reliable.flush() || self.announcements.len() > 0 {
             return Some(Duration::from_millis(1));
         }
         let ports = self.ports.iter().filter_map(|port| port.deadline());
@@ -243,6 +266,7 @@ impl Shard {
         let peers: usize = self.ports.iter().map(|port| port.peers()).sum();
         self.counters.peers.set(peers as u64);
         self.control.flush();
+        self.reliable.flush();
     }
 
     /// Lets every port look into its own queue: whoever filled it woke this thread, if it slept.

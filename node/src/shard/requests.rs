@@ -103,6 +103,7 @@ impl Shard {
             } => self.authenticate(at(peer), request, (token, address)),
             Action::Ingest { peer, packet } => self.ingest(at(peer), packet),
             Action::Feedback { peer, packet } => self.feedback(at(peer), packet),
+            Action::Reliable { peer, message } => self.reliable(at(peer), message),
             Action::Gone { peer } => self.forget(at(peer)),
         }
     }
@@ -290,6 +291,7 @@ impl Shard {
         self.control.send(ControlEvent::OwnerGone(self.owner(who)));
         self.announcements.forget(who);
         self.allowances.forget(who);
+        self.end_reliable(who);
         self.access.forget(who);
         for filter in self.audience.leave(who) {
             self.control.send(ControlEvent::FilterRemoved {
@@ -323,13 +325,27 @@ impl Shard {
                     self.make_announcements();
                 }
                 ShardCommand::Removed(id) => self.remove_stream(id),
-                ShardCommand::Tell { to, message } => self.tell(to, message),
+                ShardCommand::Tell { to, message } if self.may_tell(to, &message) => {
+                    self.tell(to, message);
+                }
+                ShardCommand::Tell { .. } => self.counters.dropped(DropReason::ReliableFull),
                 ShardCommand::Judged {
                     to,
                     ticket,
                     verdict,
                 } => self.judged(to, ticket, verdict),
+                ShardCommand::Drain => self.send_away(),
                 ShardCommand::Stop => self.stopping = true,
+            }
+        }
+    }
+
+    /// Tells all clients that this broker is about to leave; who knows another one goes there.
+    fn send_away(&mut self) {
+        for port in 0..self.ports.len() {
+            for peer in self.ports[port].clients() {
+                let port = port as u16;
+                self.tell(Subscriber { port, peer }, Message::LEAVING);
             }
         }
     }

@@ -162,6 +162,7 @@ fn a_hello_of_a_foreign_version_is_refused_with_the_reason() {
             nonce: 42,
             reason: Refusal::Version,
             retry_after_ms: 0,
+            speaks: sangam_wire::VERSION,
         };
         assert_eq!(Frame::decode(answer), Ok(Frame::Refuse(refuse)));
     };

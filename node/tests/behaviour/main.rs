@@ -2,8 +2,11 @@
 //! real client and one without manners. One file for each area.
 
 mod delivery;
+mod drain;
 mod feedback;
+mod gates;
 mod hostile;
+mod intruders;
 mod legs;
 mod lifecycle;
 mod limits;

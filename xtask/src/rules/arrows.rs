@@ -11,7 +11,7 @@ use crate::finding::Finding;
 use crate::workspace::{Dependency, Package, Workspace};
 
 /// Folder, and the folders it may use. `x/*` is every folder of x; all lines that fit are joined.
-const ARROWS: [(&str, &[&str]); 18] = [
+const ARROWS: [(&str, &[&str]); 19] = [
     ("core/*", &["core/model"]),
     ("core/broker", &["core/wire", "core/route"]),
     ("core/link", &["core/wire"]),
@@ -38,6 +38,7 @@ const ARROWS: [(&str, &[&str]); 18] = [
         ],
     ),
     ("lab/sim", &["core/*"]),
+    ("lab/wasm", &["core/*"]),
     ("lab/bench", &["lab/emulator", "client", "io", "core/*"]),
     ("lab/emulator", &["client", "io", "core/*"]),
     ("xtask", &[]),

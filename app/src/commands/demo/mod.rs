@@ -16,7 +16,7 @@ use super::peer::Length;
 use super::play::{Player, Summary};
 use super::publish::{Feed, Sent};
 use super::table::Live;
-use crate::cli::{DemoArgs, Peer, PlayArgs, PublishArgs};
+use crate::cli::{DemoArgs, Jitter, Peer, PlayArgs, PublishArgs};
 
 use crate::exit::{Exit, Failure, io};
 use crate::ffmpeg::{self, Probe};
@@ -189,12 +189,16 @@ fn play_args(args: &DemoArgs, broker: &DemoBroker) -> Result<PlayArgs, Failure> 
             ..Peer::default()
         },
         topic: vec![filter],
+        reliable: false,
+        replay: 0,
+        events: None,
         rtp: None,
         sdp: Some(path("demo.sdp")?),
         out: Some(path("demo.mkv")?),
         seconds: None,
         max_loss: None,
         max_latency: None,
+        jitter: Jitter::default(),
     })
 }
 
@@ -208,6 +212,7 @@ fn publish_args(args: &DemoArgs, clip: &Path, broker: &DemoBroker) -> Result<Pub
         topic: Topic::new("demo/clip").map_err(|error| wrong(&error))?,
         rtp: None,
         media: None,
+        reliable: false,
         file: Some(clip.to_owned()),
         // Our own clip is encoded for this already.
         copy: args.clip.is_none(),

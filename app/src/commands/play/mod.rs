@@ -1,6 +1,7 @@
 //! `sangam play`: streams out of a broker, to ports, to players and to files.
 
 mod forward;
+mod lines;
 mod meter;
 mod player;
 mod report;
@@ -23,6 +24,9 @@ const SECOND: Duration = Duration::from_secs(1);
 /// Receives until the time or the user's patience ends.
 pub(super) fn run(args: &PlayArgs, json: bool) -> Result<(), Failure> {
     let stop = Stop::on_signals().map_err(io("cannot wait for signals"))?;
+    if args.reliable {
+        return lines::run(args, json, &stop);
+    }
     let mut player = Player::open(args)?;
     let length = Length::new(args.seconds);
     let mut live = Live::new();

@@ -3,12 +3,13 @@
 use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
-use sangam_client::{Client, Received};
+use sangam_client::{Client, Playout, Received};
 use sangam_io::clock;
 use sangam_io::pool::Packet;
+use sangam_jitter::Kind;
 use sangam_model::{Class, MediaInfo, StreamId, Time, Topic};
 use sangam_wire::feedback::Feedback;
-use sangam_wire::{Event, rtcp};
+use sangam_wire::{Event, rtcp, rtp};
 
 use super::forward::Forwarder;
 use super::meter::Meter;
@@ -36,6 +37,7 @@ pub(in crate::commands) struct Player {
     by_id: HashMap<StreamId, usize>,
     /// Events of streams that are not announced yet, and when they came.
     early: VecDeque<(Packet, Time)>,
+    receiver: Kind,
     setup: Setup,
     forwarder: Forwarder,
     start: Instant,
@@ -48,6 +50,7 @@ struct Stream {
     topic: Topic,
     media: MediaInfo,
     meter: Meter,
+    playout: Playout,
     /// Whether its publisher has gone; a new one under the same topic takes its place.
     retired: bool,
 }
@@ -65,6 +68,7 @@ impl Player {
             streams: Vec::new(),
             by_id: HashMap::new(),
             early: VecDeque::new(),
+            receiver: args.jitter.kind(),
             setup: Setup::new(args),
             forwarder: Forwarder::default(),
             start: Instant::now(),
@@ -85,11 +89,13 @@ impl Player {
             if left.is_zero() {
                 break;
             }
-            if let Some(received) = self.client.recv(left.min(NAP)) {
+            let nap = left.min(NAP).min(self.next_playout());
+            if let Some(received) = self.client.recv(nap) {
                 self.take(received)?;
             } else if self.client.is_closed() {
                 return Err(Failure::new(Exit::Unreachable, "the broker has stopped"));
             }
+            self.play(clock::now());
             self.settle()?;
         }
         self.setup.check()
@@ -101,10 +107,12 @@ impl Player {
             topic: stream.topic.to_string(),
             encoding: stream.media.encoding.clone(),
             reading: stream.meter.read(),
+            playout: stream.playout.stats(),
         };
         let lines = self.streams.iter().map(line).collect();
         Report {
             seconds: self.start.elapsed().as_secs_f64(),
+            receiver: self.receiver,
             lines,
         }
     }
@@ -112,6 +120,7 @@ impl Player {
     /// Ends recording and connection.
     pub(in crate::commands) fn finish(mut self) -> Result<Summary, Failure> {
         let report = self.report();
+        self.play(Time::NEVER);
         self.say_goodbye();
         let recording = self.setup.finish()?;
         let counters = self.client.counters();
@@ -177,10 +186,14 @@ impl Player {
         match self.streams.get_mut(index) {
             Some(stream) => {
                 stream.retired = false;
+                if stream.media.clock_rate != media.clock_rate {
+                    stream.playout = Playout::new(self.receiver, media.clock_rate);
+                }
                 stream.media = media;
             }
             None => self.streams.push(Stream {
                 meter: Meter::new(&media),
+                playout: Playout::new(self.receiver, media.clock_rate),
                 topic,
                 media,
                 retired: false,
@@ -202,11 +215,46 @@ impl Player {
             self.early.push_back((packet, now));
             return;
         };
-        self.streams[index].meter.event(&event, now);
+        let stream = &mut self.streams[index];
+        stream.meter.event(&event, now);
+        if event.header.class == Class::Rtcp {
+            stream.playout.control(packet);
+            return;
+        }
+        match rtp::Packet::decode(event.payload).map(|rtp| rtp.header) {
+            Ok(header) => stream.playout.packet(header, packet, now),
+            // Data has no time of its own.
+            Err(_) => self.forward(index, &packet),
+        }
+    }
+
+    /// Sends on what is to be played by now.
+    fn play(&mut self, now: Time) {
+        for index in 0..self.streams.len() {
+            while let Some(packet) = self.streams[index].playout.poll(now) {
+                self.forward(index, &packet);
+            }
+        }
+    }
+
+    fn forward(&mut self, index: usize, packet: &Packet) {
+        let Ok(event) = Event::decode(packet) else {
+            return;
+        };
         let is_rtcp = event.header.class == Class::Rtcp;
         for to in self.setup.destinations(index) {
             self.forwarder.send(to, is_rtcp, event.payload);
         }
+    }
+
+    /// How long until something is to be played.
+    fn next_playout(&self) -> Duration {
+        let deadlines = self
+            .streams
+            .iter()
+            .filter_map(|stream| stream.playout.deadline());
+        let next = deadlines.min().unwrap_or(Time::NEVER);
+        next.since(clock::now())
     }
 
     /// Takes the events that came before their announcement.

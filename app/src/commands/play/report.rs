@@ -2,13 +2,15 @@
 
 use std::fmt::Write;
 use std::path::PathBuf;
+use std::time::Duration;
 
+use sangam_jitter::{Kind, Stats};
 use serde_json::{Value, json};
 
 use super::meter::Reading;
 use crate::commands::table;
 
-const HEAD: [&str; 9] = [
+const HEAD: [&str; 11] = [
     "TOPIC",
     "CODEC",
     "PACKETS",
@@ -18,6 +20,8 @@ const HEAD: [&str; 9] = [
     "JITTER",
     "LATENCY p50",
     "p99",
+    "PLAYOUT",
+    "LATE",
 ];
 
 /// All streams at one moment.
@@ -25,6 +29,8 @@ const HEAD: [&str; 9] = [
 pub(in crate::commands) struct Report {
     /// Seconds since the begin.
     pub(in crate::commands) seconds: f64,
+    /// What evens out jitter and order.
+    pub(in crate::commands) receiver: Kind,
     /// One line each.
     pub(in crate::commands) lines: Vec<Line>,
 }
@@ -38,6 +44,8 @@ pub(in crate::commands) struct Line {
     pub(in crate::commands) encoding: String,
     /// What was measured.
     pub(in crate::commands) reading: Reading,
+    /// What its receiver counts.
+    pub(in crate::commands) playout: Stats,
 }
 
 /// The end of a run.
@@ -94,7 +102,12 @@ impl Report {
     /// One JSON object of the given kind.
     pub(in crate::commands) fn json(&self, event: &str) -> Value {
         let streams: Vec<_> = self.lines.iter().map(Line::json).collect();
-        json!({ "event": event, "seconds": self.seconds, "streams": streams })
+        json!({
+            "event": event,
+            "seconds": self.seconds,
+            "receiver": self.receiver.name(),
+            "streams": streams,
+        })
     }
 }
 
@@ -104,6 +117,7 @@ impl Line {
             topic,
             encoding,
             reading,
+            playout,
         } = self;
         let (p50, p99) = reading.latency_ms.map_or_else(
             || ("-".to_owned(), "-".to_owned()),
@@ -119,6 +133,8 @@ impl Line {
             format!("{:.1} ms", reading.jitter_ms),
             p50,
             p99,
+            format!("+{:.1} ms", milliseconds(playout.mean_waited())),
+            playout.late.to_string(),
         ]
     }
 
@@ -141,6 +157,12 @@ impl Line {
             "longest_pause_ms": reading.longest_pause_ms,
             "traced": reading.traced,
             "brokers": reading.brokers,
+            "released": self.playout.released,
+            "played": self.playout.played,
+            "late": self.playout.late,
+            "release_delay_ms": milliseconds(self.playout.mean_held()),
+            "playout_delay_ms": milliseconds(self.playout.mean_waited()),
+            "concealed_ms": milliseconds(self.playout.concealed),
         })
     }
 }
@@ -178,6 +200,10 @@ impl Summary {
         json["dropped_here"] = json!(self.dropped_here);
         json
     }
+}
+
+fn milliseconds(time: Duration) -> f64 {
+    time.as_secs_f64() * 1_000.0
 }
 
 fn percent(part: u64, whole: u64) -> f64 {

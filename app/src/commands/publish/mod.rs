@@ -2,6 +2,7 @@
 
 mod feed;
 mod intake;
+mod lines;
 
 use std::time::Duration;
 
@@ -23,6 +24,9 @@ const HEAD: [&str; 6] = ["TOPIC", "CODEC", "PACKETS", "kb/s", "KEY FRAMES", "DRO
 /// Publishes until the file, the time or the user's patience ends.
 pub(super) fn run(args: &PublishArgs, as_json: bool) -> Result<(), Failure> {
     let stop = Stop::on_signals().map_err(io("cannot wait for signals"))?;
+    if args.reliable {
+        return lines::run(args, as_json, &stop);
+    }
     let mut feed = Feed::open(args)?;
     let length = Length::new(args.seconds);
     let mut live = Live::new();

@@ -309,6 +309,7 @@ fn refuse(hello: &Hello, (reason, retry_after_ms): (Refusal, u32)) -> Frame<'sta
         nonce: hello.nonce,
         reason,
         retry_after_ms,
+        speaks: 0,
     })
 }
 

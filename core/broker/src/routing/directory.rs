@@ -232,10 +232,13 @@ impl Directory {
         sinks.flat_map(|(id, _)| self.answer(scope, *id)).collect()
     }
 
-    /// The session's sources in as many parts as it takes.
+    /// The session's sources in as many parts as it takes; none for who only publishes, which
+    /// with a thousand publishers would cost more than their registrations.
     fn answer(&self, scope: &Scope, to: BrokerId) -> Vec<Message> {
-        let session = self.sessions.get(scope).into_iter().flatten();
-        let sources = session.filter(|(_, known)| known.part.source);
+        let session = self.sessions.get(scope);
+        let listens = session.and_then(|known| known.get(&to)?.part.sink.then_some(known));
+        let sources = listens.into_iter().flatten();
+        let sources = sources.filter(|(_, known)| known.part.source);
         let sources: Vec<BrokerId> = sources.map(|(id, _)| *id).collect();
         let parts = sources.len().div_ceil(BROKERS_MAX).max(1);
         let part = |part: usize| {

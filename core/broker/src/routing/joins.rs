@@ -8,7 +8,7 @@ use sangam_wire::{FILTERS_MAX, JOIN_ROOM, Join, Message};
 
 use super::links::Links;
 use super::map::Map;
-use crate::{LinkId, LinkSet};
+use crate::{LOST_GRACE, LinkId, LinkSet};
 
 /// Joins of neighbours held at once.
 const JOINS_MAX: usize = 262_144;
@@ -53,6 +53,8 @@ struct Tree {
     /// What we want of the parent.
     want: Wanted,
     parent: Option<LinkId>,
+    /// Since when there is no way to the source.
+    lost_since: Option<Time>,
     /// Former parents, and when they are left.
     leaving: BTreeMap<LinkId, Time>,
     told: BTreeMap<LinkId, Wanted>,
@@ -250,9 +252,17 @@ impl Joins {
             want.classes = Join::ALL;
             want.filters.extend(own);
         }
+        let lost = key.origin != self.id && !map.has_way(key.origin);
         let tree = self.trees.entry(key.clone()).or_default();
+        if let Some(end) = tree.note_way(lost, now) {
+            self.ends.insert((end, key.clone()));
+        }
+        let heeds = tree.lost_since.is_none_or(|since| now - since < LOST_GRACE);
         // What the parent wants of us it gets from the source, not through itself.
-        let children = tree.down.iter().filter(|(link, _)| Some(**link) != parent);
+        let children = tree
+            .down
+            .iter()
+            .filter(|(link, _)| heeds && Some(**link) != parent);
         for (_, wanted) in children {
             want.classes |= wanted.classes;
             want.filters.extend(wanted.filters.iter().cloned());
@@ -339,6 +349,18 @@ impl Joins {
 }
 
 impl Tree {
+    /// Notes whether there is a way to the source. When what others want of it is not passed on
+    /// any more: without a way three brokers could want it because of each other, for ever.
+    fn note_way(&mut self, lost: bool, now: Time) -> Option<Time> {
+        if !lost {
+            self.lost_since = None;
+        } else if self.lost_since.is_none() {
+            self.lost_since = Some(now);
+            return Some(now + LOST_GRACE);
+        }
+        None
+    }
+
     /// Takes a new parent and a new wish; when the former parent is left, if there is one.
     fn turn(&mut self, parent: Option<LinkId>, want: Wanted, now: Time) -> Option<Time> {
         let before = core::mem::replace(&mut self.parent, parent);

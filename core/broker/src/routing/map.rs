@@ -20,15 +20,25 @@ pub const REFRESH: Duration = Duration::from_secs(120);
 pub const EXPIRY: Duration = Duration::from_secs(400);
 /// Changes of our own within so long make one record.
 const COALESCE: Duration = Duration::from_millis(20);
+/// So many records of our own life that we did not make, within this time, come from a twin: one
+/// or two may be forged.
+const TWIN_RECORDS: u32 = 8;
+const TWIN_SPAN: Duration = Duration::from_secs(10);
 /// Ways follow others' records at once, then not again for so long: a thousand records that come
 /// together shall not cost a thousand searches.
 const PAUSE: Duration = Duration::from_millis(20);
+/// After so many such pauses in a row they are longer: one failure is told in a few steps, while a
+/// thousand brokers are never quiet, and each search looks at all of them.
+const PAUSES: u32 = 8;
+const LONG_PAUSE: Duration = Duration::from_millis(100);
 
 /// What became of a record that a neighbour told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Taken {
-    /// Newer than what was known.
+    /// It says something new.
     News,
+    /// It is newer, and tells of no other ways than the one before.
+    Again,
     /// Known already.
     Same,
     /// Older than what is known.
@@ -37,7 +47,8 @@ pub(super) enum Taken {
     Full,
     /// One of ours that we did not make: from before a restart, or forged. Ours is newer now.
     Overtaken,
-    /// From a later life of ours: another broker has our id.
+    /// Another broker has our id, and the better right: it is in a later life, or in the same
+    /// with a higher address.
     Identity,
 }
 
@@ -61,6 +72,10 @@ pub(super) struct Map {
     /// Among them ours: a link of ours came or went.
     urgent: bool,
     settled: Time,
+    /// Short pauses that are left; one more comes with each long one that passes.
+    pauses: u32,
+    /// Since when records of our own life came that we did not make, and how many.
+    twin: (Time, u32),
 }
 
 /// What a way leaves out.
@@ -94,6 +109,7 @@ impl Map {
                 sequence: 0,
             },
             draining: false,
+            keeps: false,
             load: 0,
             region: String::new(),
             address: String::new(),
@@ -112,6 +128,8 @@ impl Map {
             outdated: true,
             urgent: true,
             settled: Time::ZERO,
+            pauses: PAUSES,
+            twin: (Time::ZERO, 0),
         }
     }
 
@@ -121,9 +139,11 @@ impl Map {
             address,
             load,
             draining,
+            keeps,
         } = description;
         let state = LinkState {
             draining,
+            keeps,
             load,
             region,
             address,
@@ -159,7 +179,7 @@ impl Map {
     pub(super) fn take(&mut self, now: Time, state: &LinkState) -> Taken {
         let version = state.version;
         if version.origin == self.own.version.origin {
-            return self.take_own(version);
+            return self.take_own(now, state);
         }
         let full = self.others.len() >= ORIGINS_MAX;
         match self.others.get_mut(&version.origin) {
@@ -168,8 +188,11 @@ impl Map {
             Some(known) => {
                 self.outdated |=
                     known.state.links != state.links || known.state.draining != state.draining;
-                known.state = state.clone();
+                let before = core::mem::replace(&mut known.state, state.clone());
                 known.heard = now;
+                if says_the_same(&before, state) {
+                    return Taken::Again;
+                }
             }
             None if full => return Taken::Full,
             None => {
@@ -183,8 +206,8 @@ impl Map {
         Taken::News
     }
 
-    fn take_own(&mut self, version: Version) -> Taken {
-        let own = &mut self.own.version;
+    fn take_own(&mut self, now: Time, state: &LinkState) -> Taken {
+        let (own, version) = (&mut self.own.version, state.version);
         if version == *own {
             return Taken::Same;
         }
@@ -196,6 +219,14 @@ impl Map {
         }
         own.sequence = version.sequence;
         self.changed = true;
+        if now - self.twin.0 >= TWIN_SPAN {
+            self.twin = (now, 0);
+        }
+        self.twin.1 += 1;
+        let right = |state: &LinkState| (state.address.clone(), links_of(state));
+        if self.twin.1 >= TWIN_RECORDS && right(state) > right(&self.own) {
+            return Taken::Identity;
+        }
         Taken::Overtaken
     }
 
@@ -234,17 +265,36 @@ impl Map {
         self.states().map(of).sum()
     }
 
+    /// Whether a neighbour that told of `version` has just what we have.
+    pub(super) fn is_known(&self, version: Version) -> bool {
+        let known = self.state(version.origin);
+        known.is_some_and(|state| state.version == version)
+    }
+
     pub(super) fn digest(&self) -> Vec<Version> {
         self.states().map(|state| state.version).collect()
     }
 
-    /// Brokers of whom we know more than a neighbour whose map holds these records.
-    pub(super) fn newer_than(&self, theirs: &BTreeMap<BrokerId, Version>) -> Vec<BrokerId> {
-        let news = self.states().map(|state| state.version).filter(|ours| {
-            let known = theirs.get(&ours.origin);
-            known.is_none_or(|theirs| is_newer(*ours, *theirs))
+    /// Brokers of whom we know more than a neighbour that holds these records.
+    pub(super) fn newer_than(&self, theirs: &[Version]) -> Vec<BrokerId> {
+        let news = theirs.iter().filter(|theirs| {
+            let known = self.state(theirs.origin);
+            known.is_some_and(|ours| is_newer(ours.version, **theirs))
         });
         news.map(|version| version.origin).collect()
+    }
+
+    /// Brokers that are not among these. Each neighbour begins elsewhere, so that one who lacks
+    /// many gets different ones from each and passes on what the others have not sent yet.
+    pub(super) fn missing_in(&self, listed: &BTreeSet<BrokerId>, peer: BrokerId) -> Vec<BrokerId> {
+        let known = self.states().map(|state| state.version.origin);
+        let mut missing: Vec<BrokerId> = known.filter(|id| !listed.contains(id)).collect();
+        if !missing.is_empty() {
+            let ends = (u64::from(self.own.version.origin.0) << 32) | u64::from(peer.0);
+            let start = hash::fold(ends, hash::KEY) % missing.len() as u64;
+            missing.rotate_left(start as usize);
+        }
+        missing
     }
 
     pub(super) fn standing(&self, id: BrokerId, incarnation: Incarnation) -> Standing {
@@ -260,6 +310,10 @@ impl Map {
         if now < self.settle_deadline() {
             return None;
         }
+        let earned = now.since(self.settled).as_millis() / LONG_PAUSE.as_millis();
+        let earned = u32::try_from(earned).unwrap_or(PAUSES);
+        self.pauses = self.pauses.saturating_add(earned).min(PAUSES);
+        self.pauses = self.pauses.saturating_sub(1);
         (self.outdated, self.urgent, self.settled) = (false, false, now);
         let draining: BTreeSet<BrokerId> = self
             .states()
@@ -332,7 +386,8 @@ impl Map {
         match (self.outdated, self.urgent) {
             (false, _) => Time::NEVER,
             (true, true) => Time::ZERO,
-            (true, false) => self.settled + PAUSE,
+            (true, false) if self.pauses > 0 => self.settled + PAUSE,
+            (true, false) => self.settled + LONG_PAUSE,
         }
     }
 
@@ -349,6 +404,25 @@ impl Map {
         let stays = |id: &BrokerId| self.state(*id).is_some_and(|state| !state.draining);
         self.reachable().filter(stays).collect()
     }
+
+    /// Brokers that may keep reliable topics, by rising id.
+    pub(super) fn keepers(&self) -> Vec<BrokerId> {
+        let keeps = |id: &BrokerId| self.state(*id).is_some_and(|s| s.keeps && !s.draining);
+        self.reachable().filter(keeps).collect()
+    }
+}
+
+fn links_of(state: &LinkState) -> Vec<(BrokerId, u16)> {
+    let links = state.links.iter();
+    links.map(|link| (link.to, link.weight)).collect()
+}
+
+/// Whether two records of one life differ in nothing that ways or links follow from.
+fn says_the_same(before: &LinkState, after: &LinkState) -> bool {
+    before.version.incarnation == after.version.incarnation
+        && before.draining == after.draining
+        && before.links == after.links
+        && (&before.region, &before.address) == (&after.region, &after.address)
 }
 
 /// How ways differ; both lists by rising id.

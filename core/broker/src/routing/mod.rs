@@ -51,7 +51,18 @@ pub struct Routing {
     links: Links,
     changes: VecDeque<Change>,
     refused: Refused,
+    /// Another broker has our id: not noticed, to be told, told.
+    displaced: Displaced,
+    ways_version: u64,
     deadline: Time,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Displaced {
+    #[default]
+    No,
+    Noticed,
+    Told,
 }
 
 /// What happens to a [`Routing`].
@@ -85,6 +96,9 @@ pub enum RoutingOutput {
     },
     /// Streams may have new ways.
     Changed(Change),
+    /// Another broker goes by our id, and has the better right to it: end all links, and tell the
+    /// operator. Told once.
+    Displaced,
 }
 
 /// Which streams may have new ways.
@@ -120,6 +134,8 @@ pub struct Description {
     pub load: u8,
     /// It is about to leave.
     pub draining: bool,
+    /// It keeps reliable topics.
+    pub keeps: bool,
 }
 
 /// Messages of neighbours that were not taken.
@@ -174,6 +190,8 @@ impl Routing {
             links: Links::default(),
             changes: VecDeque::new(),
             refused: Refused::default(),
+            displaced: Displaced::No,
+            ways_version: 0,
             deadline: Time::NEVER,
         }
     }
@@ -255,6 +273,10 @@ impl Routing {
 
     /// What is to be done; until `None`.
     pub fn poll(&mut self) -> Option<RoutingOutput> {
+        if self.displaced == Displaced::Noticed {
+            self.displaced = Displaced::Told;
+            return Some(RoutingOutput::Displaced);
+        }
         if let Some(change) = self.changes.pop_front() {
             return Some(RoutingOutput::Changed(change));
         }
@@ -290,6 +312,24 @@ impl Routing {
     #[must_use]
     pub fn has_way(&self, id: BrokerId) -> bool {
         self.map.has_way(id)
+    }
+
+    /// Rises whenever ways, or the brokers that keep reliable topics, may have changed.
+    #[must_use]
+    pub const fn ways_version(&self) -> u64 {
+        self.ways_version
+    }
+
+    /// The brokers there is a way to, by rising id, and by which link it begins.
+    pub fn ways(&self) -> impl Iterator<Item = (BrokerId, LinkId)> {
+        let begins = |id| Some((id, self.map.next_hop(id, &self.links)?));
+        self.map.reachable().filter_map(begins)
+    }
+
+    /// The brokers that keep reliable topics and can be reached, by rising id.
+    #[must_use]
+    pub fn keepers(&self) -> Vec<BrokerId> {
+        self.map.keepers()
     }
 
     /// What is known of this life of a broker.

@@ -1,6 +1,6 @@
 //! What happens to a [`Routing`], and what it tells its neighbours.
 
-use sangam_wire::{DIGEST_MAX, LinkState, Register, Sources, Version};
+use sangam_wire::{DIGEST_MAX, LinkState, LinkView, Register, Sources, Version};
 
 use super::directory::{Part, Registered};
 use super::joins::Key;
@@ -16,9 +16,13 @@ impl Routing {
         // Each side tells what it has; the other answers with what is newer.
         let digest = self.map.digest();
         let parts = digest.len().div_ceil(DIGEST_MAX);
-        for (part, entries) in (1..).zip(digest.chunks(DIGEST_MAX)) {
-            let (last, entries) = (part == parts, entries.to_vec());
-            self.send(link, Message::Digest { last, entries });
+        let digests = (1..).zip(digest.chunks(DIGEST_MAX));
+        let digests = digests.map(|(part, entries)| Message::Digest {
+            last: part == parts,
+            entries: entries.to_vec(),
+        });
+        if let Some(link) = self.links.get_mut(link) {
+            link.tell_digest(digests);
         }
     }
 
@@ -43,6 +47,7 @@ impl Routing {
     pub(super) fn own_links_changed(&mut self) {
         self.map.set_links(self.links.views());
         self.joins.touch_all();
+        self.ways_version += 1;
     }
 
     pub(super) fn message(&mut self, link: LinkId, message: &Message) {
@@ -82,13 +87,18 @@ impl Routing {
             .map
             .state(origin)
             .map(|known| known.version.incarnation);
-        match self.map.take(self.now, state) {
+        let taken = self.map.take(self.now, state);
+        if self.map.is_known(state.version) {
+            self.links.knows(link, origin);
+        }
+        match taken {
             Taken::News => {
                 self.links.tell_all(Some(link), &Item::State(origin));
                 if life != Some(state.version.incarnation) {
                     self.note(Change::Origin(origin));
                 }
             }
+            Taken::Again => self.links.owe_all(link, origin),
             Taken::Same => {}
             Taken::Stale => {
                 self.refused.stale += 1;
@@ -97,7 +107,12 @@ impl Routing {
             }
             Taken::Full => self.refused.full += 1,
             Taken::Overtaken => self.refused.invalid += 1,
-            Taken::Identity => self.refused.identity += 1,
+            Taken::Identity => {
+                self.refused.identity += 1;
+                if self.displaced == Displaced::No {
+                    self.displaced = Displaced::Noticed;
+                }
+            }
         }
     }
 
@@ -105,16 +120,16 @@ impl Routing {
         let Some(link) = self.links.get_mut(id) else {
             return;
         };
-        link.digest
-            .extend(entries.iter().map(|entry| (entry.origin, *entry)));
-        if link.digest.len() > ORIGINS_MAX + 1 {
-            link.digest.clear();
+        let newer = self.map.newer_than(entries);
+        newer.into_iter().for_each(|origin| link.owe(origin));
+        link.listed.extend(entries.iter().map(|entry| entry.origin));
+        if link.listed.len() > ORIGINS_MAX + 1 {
+            link.listed.clear();
             self.refused.full += 1;
         } else if last {
-            let theirs = core::mem::take(&mut link.digest);
-            for origin in self.map.newer_than(&theirs) {
-                self.links.tell(id, Item::State(origin));
-            }
+            let listed = core::mem::take(&mut link.listed);
+            let missing = self.map.missing_in(&listed, link.peer);
+            missing.into_iter().for_each(|origin| link.owe(origin));
         }
     }
 
@@ -228,6 +243,7 @@ impl Routing {
     }
 
     fn graph_changed(&mut self, moved: &Moved) {
+        self.ways_version += 1;
         for origin in &moved.hops {
             self.note(Change::Origin(*origin));
             self.joins.touch_origin(*origin);
@@ -268,12 +284,16 @@ impl Routing {
     /// The next message for a link; `None` if there was nothing to tell after all.
     pub(super) fn next_message(&mut self, id: LinkId) -> Option<Message> {
         let link = self.links.get_mut(id)?;
+        if !link.has_news() {
+            return self.next_of_backlog(id);
+        }
         if let Some(message) = link.next_waiting() {
             return Some(message);
         }
         match link.next_item()? {
             Item::State(origin) => {
                 link.spend();
+                link.told(origin);
                 self.map.state(origin).cloned().map(Message::LinkState)
             }
             Item::Tree(key) => {
@@ -285,5 +305,17 @@ impl Routing {
                 Some(first)
             }
         }
+    }
+
+    fn next_of_backlog(&mut self, id: LinkId) -> Option<Message> {
+        let link = self.links.get_mut(id)?;
+        if let Some(message) = link.next_digest() {
+            return Some(message);
+        }
+        let origin = link.next_owed()?;
+        let state = self.map.state(origin)?;
+        let texts = state.region.len() + state.address.len();
+        link.pay(size_of::<Version>() + texts + state.links.len() * size_of::<LinkView>());
+        Some(Message::LinkState(state.clone()))
     }
 }

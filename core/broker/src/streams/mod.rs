@@ -11,7 +11,7 @@ use sangam_model::{BrokerId, Incarnation, MediaInfo, StreamId, Time, Topic};
 use sangam_wire::Message;
 
 use crate::outbox::{Outbox, Pace};
-use crate::{Change, FilterIndex, LinkId, LinkSet, Parent, Routing, Snapshot};
+use crate::{Change, FilterIndex, Gates, LinkId, LinkSet, Parent, Routing, Snapshot, TopicGate};
 
 mod remote;
 mod route;
@@ -21,7 +21,8 @@ pub use types::{Owner, Publication, Stream, StreamChange, StreamError, StreamInp
 
 /// A stream whose link died waits so long for the neighbour's return.
 pub const ORPHAN_GRACE: Duration = Duration::from_secs(5);
-/// A stream is kept so long while nothing is known of the broker where it enters the network.
+/// A stream is kept so long while nothing is known of the broker where it enters the network, or
+/// there is no way to it.
 pub const LOST_GRACE: Duration = Duration::from_secs(35);
 /// Half a control channel's queue at once; then, at ten announcements in a frame, a third of what
 /// 32 frames in a round trip of 100 ms carry.
@@ -50,6 +51,7 @@ pub struct StreamTable {
     /// Streams that go unless something happens before.
     doomed: BTreeSet<(Time, StreamId)>,
     changes: VecDeque<StreamChange>,
+    gates: Gates,
     local_next: u32,
     indices: Indices,
     refused: u64,
@@ -72,6 +74,7 @@ impl StreamTable {
             unrouted: BTreeSet::new(),
             doomed: BTreeSet::new(),
             changes: VecDeque::new(),
+            gates: Gates::default(),
             local_next: 1,
             indices: Indices::default(),
             refused: 0,
@@ -104,10 +107,37 @@ impl StreamTable {
         self.owners.entry(owner).or_default().insert(id);
         let stream = Stream {
             owner: Some(owner),
+            closed: !self.gates.is_open(&topic),
             ..Stream::new(topic, media, parent)
         };
         self.add(id, stream);
         Ok(id)
+    }
+
+    /// Takes a gate: what clients of this broker publish below the prefix goes on, or goes nowhere.
+    /// What neighbours send has passed their gates.
+    pub fn gate(&mut self, now: Time, prefix: &Topic, gate: TopicGate) {
+        if !self.gates.set(now, prefix, gate) {
+            return;
+        }
+        let below = self.topics.range(prefix.clone()..);
+        let below = below.take_while(|(topic, _)| topic.as_str().starts_with(prefix.as_str()));
+        for (topic, ids) in below {
+            let closed = !self.gates.is_open(topic);
+            for id in ids {
+                let stream = self.streams.get_mut(id);
+                if let Some(stream) = stream.filter(|stream| stream.owner.is_some()) {
+                    self.dirty |= stream.closed != closed;
+                    stream.closed = closed;
+                }
+            }
+        }
+    }
+
+    /// The gates this broker was told of.
+    #[must_use]
+    pub const fn gates(&self) -> &Gates {
+        &self.gates
     }
 
     /// Ends a client's stream.

@@ -17,19 +17,18 @@ impl StreamTable {
             shards.matches(&stream.topic, &mut found);
             let mask = found.iter().fold(0, |mask, shard| mask | bit(*shard));
             let mut wanted = routing.links_for(&stream.topic, stream.class, id.broker());
-            if !routing.has_way(id.broker()) {
+            let reachable = routing.has_way(id.broker());
+            if !reachable {
                 // Brokers without a way to the origin could believe in its stream because of each
                 // other, around a cycle; so nobody new is told by them.
                 wanted = wanted.intersection(stream.told);
             }
-            self.dirty |= stream.turn(routing.parent(id.broker()));
-            // What only this neighbour brings is not for it. With another one that brings it,
-            // this one may need it back: a tree turns around when a link behind it dies.
-            if let Parent::Link(parent) = stream.parent
-                && stream.parents.len() <= 1
-            {
-                wanted.remove(parent);
+            if stream.parents.len() == 1 {
+                // What only this neighbour brings is not for it. Where another one brings it,
+                // too, it may need it back: a tree turns around when a link behind it dies.
+                wanted = wanted.without(stream.parents);
             }
+            self.dirty |= stream.turn(routing.parent(id.broker()));
             self.dirty |= (stream.shards, stream.wanted) != (mask, wanted);
             (stream.shards, stream.wanted) = (mask, wanted);
             for link in wanted.difference(stream.told).iter() {
@@ -37,7 +36,8 @@ impl StreamTable {
                     outbox.push(id);
                 }
             }
-            self.check_origin(id, routing.standing(id.broker(), id.incarnation()));
+            let standing = routing.standing(id.broker(), id.incarnation());
+            self.check_origin(id, standing, reachable);
         }
     }
 
@@ -52,6 +52,7 @@ impl StreamTable {
                 announcers: stream.parents,
                 hops: stream.wanted.intersection(stream.told).iter().collect(),
                 shards: stream.shards,
+                closed: stream.closed,
             };
             (*id, route)
         });
@@ -84,16 +85,17 @@ impl StreamTable {
         }
     }
 
-    /// A stream cannot outlive its origin.
-    fn check_origin(&mut self, id: StreamId, standing: Standing) {
+    /// A stream cannot outlive its origin, nor for long the way to it: three brokers could believe
+    /// in it because of each other.
+    fn check_origin(&mut self, id: StreamId, standing: Standing, reachable: bool) {
         let now = self.now;
         let Some(stream) = self.streams.get_mut(&id) else {
             return;
         };
         match standing {
             _ if stream.owner.is_some() => {}
-            Standing::Known => stream.lost_since = None,
-            Standing::Unknown => {
+            Standing::Known if reachable => stream.lost_since = None,
+            Standing::Known | Standing::Unknown => {
                 stream.lost_since.get_or_insert(now);
             }
             Standing::Replaced => {
@@ -134,8 +136,9 @@ impl StreamTable {
 }
 
 impl Stream {
-    /// Of several neighbours that announce it the one on the shortest way is its parent: the
-    /// others may wait for us to send it to them. Whether it is another now.
+    /// Of several neighbours that announce it feedback goes to the one on the shortest way: the
+    /// others may wait for us to send it to them. Where events go does not depend on it. Whether
+    /// it is another now.
     fn turn(&mut self, parent: Option<LinkId>) -> bool {
         let announcing = parent.filter(|link| self.parents.contains(*link));
         let (Parent::Link(before), Some(link)) = (self.parent, announcing) else {

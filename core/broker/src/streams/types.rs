@@ -54,6 +54,8 @@ pub struct Stream {
     pub parents: LinkSet,
     /// Bit i: shard i wants it.
     pub shards: u64,
+    /// Whether a gate keeps it from going anywhere; only ever of a client of this broker.
+    pub closed: bool,
     pub(super) orphan_since: Option<Time>,
     pub(super) lost_since: Option<Time>,
     pub(super) doom: Option<Time>,
@@ -137,6 +139,7 @@ impl Stream {
             wanted: LinkSet::EMPTY,
             told: LinkSet::EMPTY,
             shards: 0,
+            closed: false,
             parents: LinkSet::EMPTY,
             orphan_since: None,
             lost_since: None,

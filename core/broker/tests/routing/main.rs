@@ -5,6 +5,7 @@
 mod map;
 mod trees;
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use sangam_broker::{
@@ -65,6 +66,7 @@ fn state(origin: BrokerId, sequence: u32, links: &[(BrokerId, u16)]) -> Message 
             sequence,
         },
         draining: false,
+        keeps: false,
         load: 0,
         region: String::new(),
         address: String::new(),
@@ -129,7 +131,7 @@ impl Broker {
         let outputs = core::iter::from_fn(|| self.routing.poll());
         let messages = outputs.filter_map(|output| match output {
             RoutingOutput::Send { link, message } => Some((link, message)),
-            RoutingOutput::Changed(_) => None,
+            RoutingOutput::Changed(_) | RoutingOutput::Displaced => None,
         });
         messages.collect()
     }

@@ -41,8 +41,48 @@ fn another_broker_with_our_id_is_told_apart_by_its_life() {
         _ => unreachable!(),
     };
     other.version.incarnation = Incarnation(1);
-    broker.hears(TO_A, Message::LinkState(other));
-    assert_eq!(broker.routing.refused().identity, 1);
+    for _ in 0..2 {
+        let heard = Message::LinkState(other.clone());
+        let input = RoutingInput::Message(TO_A, &heard);
+        broker.routing.handle(broker.now, input);
+        other.version.sequence += 1;
+    }
+    assert_eq!(broker.routing.refused().identity, 2);
+    let outputs = core::iter::from_fn(|| broker.routing.poll());
+    let displaced = outputs.filter(|output| *output == RoutingOutput::Displaced);
+    assert_eq!(displaced.count(), 1, "the later life has the better right");
+}
+
+/// What becomes of us when a twin in the same life insists, whose address is this.
+fn displaced_by_twin_at(address: &str) -> (bool, u64) {
+    let mut broker = broker();
+    let own = Description {
+        address: "192.0.2.5:4600".to_owned(),
+        ..Description::default()
+    };
+    broker.routing.describe(broker.now, own);
+    let mut displaced = false;
+    for step in 1..30 {
+        let Message::LinkState(mut twin) = state(US, step * 100, &[(A, 3)]) else {
+            unreachable!();
+        };
+        twin.address = address.to_owned();
+        let heard = Message::LinkState(twin);
+        let input = RoutingInput::Message(TO_A, &heard);
+        broker.routing.handle(broker.now, input);
+        broker.now += Duration::from_millis(30);
+        let mut outputs = core::iter::from_fn(|| broker.routing.poll());
+        displaced |= outputs.any(|output| output == RoutingOutput::Displaced);
+    }
+    (displaced, broker.routing.refused().invalid)
+}
+
+#[test]
+fn of_twins_in_one_life_the_one_with_the_lower_address_steps_aside() {
+    let (displaced, _) = displaced_by_twin_at("192.0.2.9:4600");
+    assert!(displaced);
+    let (displaced, overtaken) = displaced_by_twin_at("192.0.2.1:4600");
+    assert_eq!((displaced, overtaken), (false, 29));
 }
 
 #[test]
@@ -58,11 +98,89 @@ fn both_sides_of_a_new_link_send_what_the_other_lacks() {
         entries: entries.to_vec(),
     };
     let said = broker.hears(TO_A, digest);
-    let told: Vec<_> = states(&said)
-        .iter()
-        .map(|(_, state)| state.version.origin)
-        .collect();
-    assert_eq!(told, [US, C]);
+    assert_eq!(origins(&said), BTreeSet::from([US, C]));
+}
+
+fn origins(said: &[(LinkId, Message)]) -> BTreeSet<BrokerId> {
+    let states = states(said);
+    let origins = states.iter().map(|(_, state)| state.version.origin);
+    origins.collect()
+}
+
+#[test]
+fn what_a_neighbour_lacks_is_sent_at_a_pace_that_news_need_not_keep() {
+    let mut broker = broker();
+    for id in 100..1_100 {
+        broker.hears(TO_B, state(BrokerId(id), 1, &[]));
+    }
+    let third = LinkId(2);
+    broker.does(RoutingInput::LinkUp(third, BrokerId(40)));
+    let entries = Vec::new();
+    let last = true;
+    let mut bytes = 0;
+    let mut told = BTreeSet::new();
+    let mut said = broker.hears(third, Message::Digest { last, entries });
+    for step in 0..1_000 {
+        let to_third: Vec<_> = said
+            .into_iter()
+            .filter(|(link, _)| *link == third)
+            .collect();
+        for (_, message) in &to_third {
+            let mut frame = Vec::new();
+            message.encode(&mut frame).unwrap();
+            bytes += frame.len();
+        }
+        told.extend(origins(&to_third));
+        if step == 100 {
+            assert!(
+                (4_000..13_000).contains(&bytes),
+                "{bytes} in the first second"
+            );
+            // A record that says something new does not wait behind the others.
+            let news = broker.hears(TO_A, state(C, 2, &[(A, 9)]));
+            assert!(origins(&news).contains(&C));
+        }
+        said = broker.later(Duration::from_millis(10));
+    }
+    assert!(told.len() > 1_000, "all of them at last: {}", told.len());
+}
+
+#[test]
+fn a_record_that_the_neighbour_has_told_itself_is_not_sent_to_it() {
+    let mut broker = broker();
+    for id in 100..300 {
+        broker.hears(TO_B, state(BrokerId(id), 1, &[]));
+    }
+    let third = LinkId(2);
+    broker.does(RoutingInput::LinkUp(third, BrokerId(40)));
+    let (last, entries) = (true, Vec::new());
+    let mut told = origins(&broker.hears(third, Message::Digest { last, entries }));
+    for id in 100..300 {
+        told.extend(origins(&broker.hears(third, state(BrokerId(id), 1, &[]))));
+    }
+    (0..300).for_each(|_| told.extend(origins(&broker.later(Duration::from_millis(10)))));
+    assert!(told.len() < 150, "{}", told.len());
+}
+
+#[test]
+fn a_record_told_again_is_passed_on_without_haste() {
+    let mut broker = broker();
+    let again = broker.hears(TO_A, state(C, 2, &[(A, 3), (B, 3)]));
+    assert_eq!(again, [(TO_B, state(C, 2, &[(A, 3), (B, 3)]))]);
+    let changed = |sequence| state(C, sequence, &[(A, 3), (B, sequence as u16)]);
+    for sequence in 10..100 {
+        // Every one is new, and leaves at once.
+        assert_eq!(broker.hears(TO_A, changed(sequence)).len(), 1);
+    }
+    let mut passed = 0;
+    for sequence in 100..400 {
+        let told = state(C, sequence, &[(A, 3), (B, 99)]);
+        passed += broker.hears(TO_A, told).len();
+    }
+    assert!(passed < 150, "{passed}");
+    let last = (0..100).flat_map(|_| broker.later(Duration::from_millis(12)));
+    let last = last.last().map(|(_, message)| message);
+    assert_eq!(last, Some(state(C, 399, &[(A, 3), (B, 99)])));
 }
 
 #[test]
@@ -125,6 +243,7 @@ fn what_a_broker_says_of_itself_reaches_its_neighbours() {
         address: "192.0.2.1:4600".to_owned(),
         load: 40,
         draining: true,
+        keeps: true,
     };
     broker.routing.describe(broker.now, description);
     let said = broker.said();

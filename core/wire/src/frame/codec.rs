@@ -91,7 +91,7 @@ impl<'a> Frame<'a> {
             Self::Hello(_) => HELLO_LEN,
             Self::Retry { .. } => 26,
             Self::Welcome(_) => 36,
-            Self::Refuse(_) => 15,
+            Self::Refuse(refuse) => 15 + usize::from(refuse.speaks > 0),
             Self::Ping { traffic, .. } => 14 + measured(traffic),
             Self::Pong { traffic, .. } => 22 + measured(traffic),
             Self::Control { messages, .. } => 10 + messages.len(),
@@ -298,6 +298,7 @@ impl Refuse {
             nonce,
             reason,
             retry_after_ms: 0,
+            speaks: VERSION,
         })
     }
 
@@ -306,6 +307,7 @@ impl Refuse {
             nonce: read.u64()?,
             reason: reason(read.u8()?),
             retry_after_ms: read.u32()?,
+            speaks: read.u8().unwrap_or(0),
         })
     }
 
@@ -314,6 +316,9 @@ impl Refuse {
         out.put_u64(self.nonce);
         out.put_u8(self.reason as u8);
         out.put_u32(self.retry_after_ms);
+        if self.speaks > 0 {
+            out.put_u8(self.speaks);
+        }
     }
 }
 

@@ -3,7 +3,9 @@
 use sangam_model::limits::TOKEN_LEN_MAX;
 use sangam_model::{Class, Filter, MediaInfo, MediaInfoError, StreamId, Topic};
 
-use super::{Join, LinkState, MESSAGE_LEN_MAX, Message, Refusal, Register, Sources, network};
+use super::{
+    Join, LinkState, MESSAGE_LEN_MAX, Message, Refusal, Register, Reliable, Route, Sources, network,
+};
 use crate::WireError;
 use crate::codec::{Put, Reader};
 
@@ -25,6 +27,8 @@ mod kind {
     pub(super) const REGISTER: u8 = 15;
     pub(super) const SOURCES: u8 = 16;
     pub(super) const AUTHENTICATE: u8 = 20;
+    pub(super) const CARRIED: u8 = 23;
+    // 24 to 30 are those of reliable topics: `reliable::kind`.
 }
 
 impl Message {
@@ -84,7 +88,8 @@ impl Message {
                 request: read.u32()?,
                 token: checked_token(read.text16()?)?.to_owned(),
             },
-            _ => return Err(WireError::Kind),
+            kind::CARRIED => Self::Carried(Route::read(&mut read)?, Reliable::read(&mut read)?),
+            _ => Self::Reliable(Reliable::read(&mut Reader::new(bytes))?),
         })
     }
 
@@ -129,7 +134,9 @@ impl Message {
     }
 
     fn append(&self, out: &mut Vec<u8>) -> Result<(), WireError> {
-        out.put_u8(self.kind());
+        if let Some(kind) = self.kind() {
+            out.put_u8(kind);
+        }
         match self {
             Self::Subscribe { request, filter } | Self::Unsubscribe { request, filter } => {
                 out.put_u32(*request);
@@ -166,6 +173,11 @@ impl Message {
             Self::Join(join) => join.put(out)?,
             Self::Register(register) => register.put(out)?,
             Self::Sources(sources) => sources.put(out)?,
+            Self::Reliable(reliable) => reliable.put(out)?,
+            Self::Carried(route, reliable) => {
+                route.put(out);
+                reliable.put(out)?;
+            }
             Self::Authenticate { request, token } => {
                 out.put_u32(*request);
                 out.put_text16(checked_token(token)?)?;
@@ -174,8 +186,9 @@ impl Message {
         Ok(())
     }
 
-    const fn kind(&self) -> u8 {
-        match self {
+    /// The first byte; `None` if it belongs to what the message is made of.
+    const fn kind(&self) -> Option<u8> {
+        Some(match self {
             Self::Subscribe { .. } => kind::SUBSCRIBE,
             Self::Unsubscribe { .. } => kind::UNSUBSCRIBE,
             Self::Publish { .. } => kind::PUBLISH,
@@ -190,8 +203,10 @@ impl Message {
             Self::Join(_) => kind::JOIN,
             Self::Register(_) => kind::REGISTER,
             Self::Sources(_) => kind::SOURCES,
+            Self::Carried(..) => kind::CARRIED,
+            Self::Reliable(_) => return None,
             Self::Authenticate { .. } => kind::AUTHENTICATE,
-        }
+        })
     }
 }
 
@@ -203,7 +218,7 @@ pub(super) fn filter(read: &mut Reader<'_>) -> Result<Filter, WireError> {
     Filter::new(read.text8()?).map_err(|_| WireError::Text)
 }
 
-fn topic(read: &mut Reader<'_>) -> Result<Topic, WireError> {
+pub(super) fn topic(read: &mut Reader<'_>) -> Result<Topic, WireError> {
     Topic::new(read.text8()?).map_err(|_| WireError::Text)
 }
 

@@ -23,6 +23,7 @@ pub const BROKERS_MAX: usize = 200;
 
 /// Bits of the flags of a [`LinkState`].
 const DRAINING: u8 = 0x01;
+const KEEPS: u8 = 0x02;
 /// Bits of the flags of a [`Register`].
 const SOURCE: u8 = 0x01;
 const SINK: u8 = 0x02;
@@ -56,6 +57,8 @@ pub struct LinkState {
     pub version: Version,
     /// It is about to leave: no stream shall cross it and no client come.
     pub draining: bool,
+    /// It keeps reliable topics.
+    pub keeps: bool,
     /// How busy it is, in percent; above 100 if it sheds.
     pub load: u8,
     /// Where it stands, as its operator calls the place; may be empty.
@@ -155,6 +158,7 @@ impl LinkState {
         Ok(Self {
             version,
             draining: flags & DRAINING != 0,
+            keeps: flags & KEEPS != 0,
             load,
             region,
             address,
@@ -164,7 +168,8 @@ impl LinkState {
 
     pub(super) fn put(&self, out: &mut Vec<u8>) -> Result<(), WireError> {
         self.version.put(out);
-        out.put_u8(if self.draining { DRAINING } else { 0 });
+        let bit = |set, bit| if set { bit } else { 0 };
+        out.put_u8(bit(self.draining, DRAINING) | bit(self.keeps, KEEPS));
         out.put_u8(self.load);
         put_text(out, &self.region, REGION_LEN_MAX)?;
         put_text(out, &self.address, ADDRESS_LEN_MAX)?;
@@ -219,7 +224,7 @@ impl Join {
 }
 
 impl Route {
-    fn read(read: &mut Reader<'_>) -> Result<Self, WireError> {
+    pub(super) fn read(read: &mut Reader<'_>) -> Result<Self, WireError> {
         Ok(Self {
             to: BrokerId(read.u32()?),
             from: BrokerId(read.u32()?),
@@ -227,7 +232,7 @@ impl Route {
         })
     }
 
-    fn put(self, out: &mut Vec<u8>) {
+    pub(super) fn put(self, out: &mut Vec<u8>) {
         out.put_u32(self.to.0);
         out.put_u32(self.from.0);
         out.put_u8(self.hop_limit);

@@ -1,10 +1,10 @@
 //! What was decoded, in the words of the vector files.
 
-use sangam_model::{MediaInfo, StreamId};
+use sangam_model::{MediaInfo, PublisherId, StreamId};
 use sangam_wire::feedback::Nack;
 use sangam_wire::{
-    Event, Feedback, Flags, Frame, Hello, Hop, Join, LinkState, LinkView, Message, Register, Role,
-    Route, Sources, Traffic, Version, WireError, rtcp, rtp,
+    Event, Feedback, Flags, Frame, Hello, Hop, Join, LinkState, LinkView, Message, Piece, Record,
+    Register, Reliable, Role, Route, Sources, Traffic, Version, WireError, rtcp, rtp,
 };
 use serde_json::{Value, json};
 
@@ -39,6 +39,9 @@ pub(crate) fn event(event: &Event<'_>) -> Value {
     });
     if let Some(fragment) = event.extensions.fragment() {
         out["fragment"] = json!({ "offset": fragment.offset, "total": fragment.total });
+    }
+    if let Some(level) = event.extensions.audio_level() {
+        out["audio_level"] = json!({ "voice": level.voice, "below": level.below });
     }
     if let Some(trace) = event.extensions.trace() {
         let hop = |hop: Hop| json!({ "broker": hop.broker.to_string(), "delay_us": hop.delay_us });
@@ -92,6 +95,7 @@ pub(crate) fn frame(frame: &Frame<'_>) -> Value {
             "nonce": wide(refuse.nonce),
             "reason": lower(refuse.reason),
             "retry_after_ms": refuse.retry_after_ms,
+            "speaks": refuse.speaks,
         }),
         Frame::Ping {
             session,
@@ -215,10 +219,77 @@ pub(crate) fn message(message: &Message) -> Value {
         Message::Join(join) => name("join", self::join(join)),
         Message::Register(register) => name("register", self::register(register)),
         Message::Sources(sources) => name("sources", self::sources(sources)),
+        Message::Reliable(reliable) => self::reliable(reliable),
+        Message::Carried(route, reliable) => {
+            let mut fields = self::reliable(reliable);
+            fields["route"] = self::route(*route);
+            fields
+        }
         Message::Authenticate { request, token } => name(
             "authenticate",
             json!({ "request": request, "token": token }),
         ),
+    }
+}
+
+fn reliable(reliable: &Reliable) -> Value {
+    match reliable {
+        Reliable::Push {
+            topic,
+            publisher,
+            base,
+            first,
+            pieces,
+        } => {
+            let piece = |piece: &Piece| {
+                let payload = hex(&piece.payload);
+                json!({ "flags": piece.flags.bits(), "payload": payload })
+            };
+            let pieces: Vec<_> = pieces.iter().map(piece).collect();
+            json!({ "message": "push", "topic": topic.as_str(), "publisher": publisher.to_string(),
+                    "base": base, "first": first, "pieces": pieces })
+        }
+        Reliable::Held {
+            publisher,
+            through,
+            next,
+            again,
+        } => json!({ "message": "held", "publisher": publisher.to_string(), "through": through,
+                     "next": next, "again": again }),
+        Reliable::Attach {
+            feed,
+            topic,
+            replay,
+            part,
+            parts,
+            positions,
+        } => {
+            let position = |(id, last): &(PublisherId, u64)| json!([id.to_string(), last]);
+            let positions: Vec<_> = positions.iter().map(position).collect();
+            json!({ "message": "attach", "feed": format!("{feed:016x}"), "topic": topic.as_str(),
+                    "replay": replay, "part": part, "parts": parts, "positions": positions })
+        }
+        Reliable::Records {
+            feed,
+            index,
+            all_sent,
+            records,
+        } => {
+            let record = |record: &Record| {
+                json!({ "publisher": record.publisher.to_string(), "sequence": record.sequence,
+                        "flags": record.flags.bits(), "payload": hex(&record.payload) })
+            };
+            let records: Vec<_> = records.iter().map(record).collect();
+            json!({ "message": "records", "feed": format!("{feed:016x}"), "index": index,
+                    "all_sent": all_sent, "records": records })
+        }
+        Reliable::Taken { feed, next } => {
+            json!({ "message": "taken", "feed": format!("{feed:016x}"), "next": next })
+        }
+        Reliable::End { id, reason } => {
+            json!({ "message": "end", "id": format!("{id:016x}"), "reason": lower(reason) })
+        }
+        Reliable::Offer { topic } => json!({ "message": "offer", "topic": topic.as_str() }),
     }
 }
 
@@ -227,6 +298,7 @@ fn link_state(state: &LinkState) -> Value {
     json!({
         "version": version(state.version),
         "draining": state.draining,
+        "keeps": state.keeps,
         "load": state.load,
         "region": state.region,
         "address": state.address,

@@ -125,7 +125,7 @@ impl Peer {
                     self.deaths += 1;
                     self.standing = Standing::Joining;
                 }
-                DialOutput::Refused { reason, again } => {
+                DialOutput::Refused { reason, again, .. } => {
                     if again.is_none() {
                         self.standing = Standing::Refused(reason);
                     }

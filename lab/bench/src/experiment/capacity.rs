@@ -30,8 +30,9 @@ const RATIO_MIN: f64 = 0.8;
 /// The limit is measured with so many destinations per thread: more than any cache of routes.
 const LIMIT_FANOUT: usize = 10_000;
 const LIMIT_SPAN: Duration = Duration::from_secs(3);
-/// A confirming run that fails is repeated with 5 % fewer, so many times.
-const CONFIRM_TRIES: usize = 4;
+/// A confirming run that fails is repeated with 3 % fewer, so many times.
+const CONFIRM_TRIES: usize = 6;
+const CONFIRM_STEP_PERCENT: usize = 3;
 /// Counts of broker and kernel that differ by more are not the same thing.
 const UNRECONCILED_PERCENT_MAX: f64 = 0.5;
 
@@ -112,7 +113,7 @@ fn measure(subject: &Subject<'_>) -> Result<Report, Error> {
             subject.conclude(&mut report, (participants, &outcome), &allowed);
             return Ok(report);
         }
-        participants = participants * 95 / 100;
+        participants -= participants * CONFIRM_STEP_PERCENT / 100;
     }
     report.verdict.check(
         "a confirmed number of participants",

@@ -11,7 +11,7 @@ use crate::error::Error;
 use crate::load::Media;
 use crate::machine;
 use crate::paper;
-use crate::process::Queuing;
+use crate::process::{Carrier, Queuing};
 use crate::progress::Progress;
 use crate::report::{Bound, Plot, Report, Row};
 use crate::scenario::{self, Meeting, Outcome, Plan, Seen, Stand, Venue, World};
@@ -65,6 +65,7 @@ pub(super) fn run_across(options: &Options) -> Result<Reports, Error> {
             broker: 0,
         }],
         paths: Some(paths.clone()),
+        carrier: Carrier::Udp,
     };
     measure(options, &world, &mut report)?;
     Ok(vec![("cloud-voip-90ms".to_owned(), report)])

@@ -23,7 +23,7 @@ const TABLES: [(Queuing, [usize; 2]); 3] = [
 const CALIBRATION_USERS: usize = 1_000;
 const CALIBRATION_SPAN: Duration = Duration::from_secs(4);
 /// How far the first broker is loaded.
-const LOADED: f64 = 0.8;
+pub(super) const LOADED: f64 = 0.8;
 /// Users at the second broker while the first is loaded.
 const FEW: usize = 6;
 
@@ -120,7 +120,7 @@ fn measure(report: &mut Report, case: &Case, span: Duration) -> Result<Outcome, 
 }
 
 /// Participants at which the busiest thread of one broker would have no time left.
-fn capacity(queuing: Queuing) -> Result<f64, Error> {
+pub(super) fn capacity(queuing: Queuing) -> Result<f64, Error> {
     let users = [CALIBRATION_USERS, 2];
     let case = Case {
         queuing,

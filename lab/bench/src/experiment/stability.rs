@@ -9,7 +9,7 @@ use crate::args::{Options, Receivers};
 use crate::error::Error;
 use crate::load::{Load, Media};
 use crate::paper;
-use crate::process::Queuing;
+use crate::process::{Carrier, Queuing};
 use crate::progress::Progress;
 use crate::report::{Bound, Report, Row};
 use crate::scenario::{self, Meeting, Plan, Stand, Venue, World};
@@ -82,6 +82,7 @@ fn world(network: &Emulator) -> World {
         brokers: [0, 1].map(stand).into(),
         places: [0, 1].map(venue).into(),
         paths: Some(network.control().clone()),
+        carrier: Carrier::Udp,
     }
 }
 

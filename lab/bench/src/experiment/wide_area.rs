@@ -11,7 +11,7 @@ use crate::error::Error;
 use crate::load::Media;
 use crate::machine;
 use crate::paper;
-use crate::process::Queuing;
+use crate::process::{Carrier, Queuing};
 use crate::progress::Progress;
 use crate::report::{Bound, Plot, Report, Row};
 use crate::scenario::{self, Meeting, Outcome, Place, Plan, Seen, Stand, Venue, World};
@@ -162,6 +162,7 @@ fn world(network: &Emulator, layout: &Layout) -> World {
         brokers: with_broker.iter().map(stand).collect(),
         places: sites.iter().map(venue).collect(),
         paths: Some(network.control().clone()),
+        carrier: Carrier::Udp,
     }
 }
 

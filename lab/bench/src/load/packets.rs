@@ -95,7 +95,7 @@ impl Packetizer {
             layer: 0,
         };
         let rtp = rtp::Header {
-            marker: last && self.media == Media::Video,
+            marker: last && self.media.class() == sangam_model::Class::Video,
             payload_type: self.media.payload_type(),
             sequence: self.sent as u16,
             timestamp: self.timestamp,

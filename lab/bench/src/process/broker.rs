@@ -12,7 +12,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use sangam_emulator::Site;
 use serde::Deserialize;
 
-use super::config::Setup;
+use super::config::{Carrier, Setup};
 use super::{CpuTimes, Metrics, http};
 use crate::error::Error;
 
@@ -55,8 +55,15 @@ impl Broker {
         let config = home.join("sangam.toml");
         let text = setup.to_toml(http, &home.to_string_lossy());
         fs::write(&config, text).map_err(|error| Error::file(&config, error))?;
+        let sangam = match &setup.program {
+            Some(program) => program.clone(),
+            None => sangam_binary()?,
+        };
+        if setup.carrier == Carrier::Quic {
+            certify(&sangam, &home, (folder, site.as_ref()))?;
+        }
         let log = home.join("log");
-        let child = spawn(&config, &log, site.as_ref())?;
+        let child = spawn(&sangam, (&config, &log), site.as_ref())?;
         let udp = SocketAddr::from(([127, 0, 0, 1], 0));
         let mut broker = Self {
             child,
@@ -85,6 +92,20 @@ impl Broker {
         let folder = self.folder.clone();
         *self = Self::start(&setup, &folder)?;
         Ok(())
+    }
+
+    /// Starts it once more as [`Broker::restart`], with another program.
+    ///
+    /// # Errors
+    /// As [`Broker::start`].
+    pub(crate) fn upgrade(&mut self, program: Option<PathBuf>) -> Result<(), Error> {
+        self.setup.program = program;
+        self.restart()
+    }
+
+    /// Whether the process has ended.
+    pub(crate) fn has_ended(&mut self) -> bool {
+        !matches!(self.child.try_wait(), Ok(None))
     }
 
     /// Kills the process, without a word to anybody.
@@ -118,6 +139,20 @@ impl Broker {
     /// CPU time the process has used until now.
     pub(crate) fn cpu(&self) -> CpuTimes {
         CpuTimes::of(self.child.id())
+    }
+
+    /// Posts a body; what comes back.
+    ///
+    /// # Errors
+    /// [`Error::Broker`] if the answer is no success.
+    pub(crate) fn post(&self, path: &str, kind: &str, body: &str) -> Result<String, Error> {
+        match http::post(self.site.as_ref(), self.http, path, (kind, body)) {
+            Ok((200..=299, answer)) => Ok(answer),
+            Ok((status, answer)) => {
+                Err(self.failed(&format!("answered {status} to {path}: {answer}")))
+            }
+            Err(error) => Err(self.failed(&format!("did not answer {path}: {error}"))),
+        }
     }
 
     fn wait_until_ready(&mut self) -> Result<(), Error> {
@@ -186,13 +221,48 @@ impl Drop for Broker {
     }
 }
 
-fn spawn(config: &Path, log: &Path, site: Option<&Site>) -> Result<Child, Error> {
+/// Gives a broker a certificate of the run's authority, unless it has one.
+fn certify(
+    sangam: &Path,
+    home: &Path,
+    (folder, site): (&Path, Option<&Site>),
+) -> Result<(), Error> {
+    let authority = folder.join("ca");
+    let path = |path: &Path| path.display().to_string();
+    let (ca, out) = (path(&authority), path(home));
+    if !authority.exists() {
+        run(sangam, &["ca", "init", "--dir", &ca, "--name", "bench"])?;
+    }
+    if home.join("broker.crt").exists() {
+        return Ok(());
+    }
+    let name = site.map_or("127.0.0.1".to_owned(), |site| site.v4().to_string());
+    run(
+        sangam,
+        &["ca", "issue", "--dir", &ca, "--out", &out, "--name", &name],
+    )
+}
+
+fn run(sangam: &Path, args: &[&str]) -> Result<(), Error> {
+    let output = Command::new(sangam).args(args).output();
+    let output = output.map_err(|error| Error::System("starting sangam ca", error))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&output.stderr);
+    Err(Error::Broker(format!("sangam {}: {said}", args.join(" "))))
+}
+
+fn spawn(
+    sangam: &Path,
+    (config, log): (&Path, &Path),
+    site: Option<&Site>,
+) -> Result<Child, Error> {
     let output = File::create(log).map_err(|error| Error::file(log, error))?;
     let errors = output
         .try_clone()
         .map_err(|error| Error::file(log, error))?;
     let bench = std::env::current_exe().map_err(|error| Error::System("current_exe", error))?;
-    let sangam = sangam_binary(&bench)?;
     let mut command = Command::new(bench);
     if let Some(site) = site {
         site.place(&mut command);
@@ -212,10 +282,12 @@ fn spawn(config: &Path, log: &Path, site: Option<&Site>) -> Result<Child, Error>
 }
 
 /// `$SANGAM_BIN`, or the `sangam` beside this program.
-fn sangam_binary(bench: &Path) -> Result<PathBuf, Error> {
+fn sangam_binary() -> Result<PathBuf, Error> {
     let path = match std::env::var_os(BINARY) {
         Some(path) => PathBuf::from(path),
-        None => bench.with_file_name("sangam"),
+        None => std::env::current_exe()
+            .map_err(|error| Error::System("current_exe", error))?
+            .with_file_name("sangam"),
     };
     if path.is_file() {
         return Ok(path);

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
 
 use sangam_emulator::Site;
 
@@ -26,11 +27,30 @@ pub(crate) struct Setup {
     pub(crate) queuing: Queuing,
     /// The neighbours to dial.
     pub(crate) neighbours: Vec<SocketAddr>,
+    /// What links go by.
+    pub(crate) carrier: Carrier,
+    /// Another program than the one that the bench was built with.
+    pub(crate) program: Option<PathBuf>,
     /// Where clients and neighbours send; 0: the kernel chooses.
     pub(crate) port: u16,
     /// The site it runs in; `None`: on loopback.
     pub(crate) site: Option<Site>,
+    /// Whether WebRTC peers are served.
+    pub(crate) webrtc: bool,
 }
+
+/// What links between brokers go by.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Carrier {
+    /// Plain datagrams.
+    #[default]
+    Udp,
+    /// QUIC, with certificates of an authority that the bench makes.
+    Quic,
+}
+
+/// Each broker of a network by QUIC has an address of its own.
+const QUIC_PORT: u16 = 4603;
 
 impl Queuing {
     /// As configuration and reports name it.
@@ -38,6 +58,24 @@ impl Queuing {
         match self {
             Self::Double => "double",
             Self::Single => "single",
+        }
+    }
+}
+
+impl Carrier {
+    /// As reports name it.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Udp => "udp",
+            Self::Quic => "quic",
+        }
+    }
+
+    /// Where a broker is dialled that takes clients at this address.
+    pub(crate) const fn port(self, udp: SocketAddr) -> SocketAddr {
+        match self {
+            Self::Udp => udp,
+            Self::Quic => SocketAddr::new(udp.ip(), QUIC_PORT),
         }
     }
 }
@@ -50,6 +88,14 @@ impl Setup {
             None => (Ipv4Addr::LOCALHOST, "127.0.0.0/8"),
             Some(site) => (site.v4(), "10.0.0.0/8"),
         };
+        let quic_links = match self.carrier {
+            Carrier::Udp => String::new(),
+            Carrier::Quic => format!("quic_links = [\"{udp}:{QUIC_PORT}\"]\n"),
+        };
+        let webrtc = match self.webrtc {
+            true => format!("\"{udp}:0\""),
+            false => String::new(),
+        };
         let mut text = format!(
             "[broker]\n\
              name = \"bench-{}\"\n\
@@ -59,20 +105,37 @@ impl Setup {
              [listen]\n\
              udp = [\"{udp}:{}\"]\n\
              tcp = []\n\
-             http = \"{http}\"\n\n\
+             webrtc = [{webrtc}]\n\
+             http = \"{http}\"\n\
+             {quic_links}\n\
              [links]\n\
              accept = [\"{neighbours}\"]\n\n\
              [auth]\n\
              required = false\n\n\
              [limits]\n\
-             clients_per_address = 262144\n",
+             clients_per_address = 262144\n\n\
+             [reliable]\n\
+             topic_mib = 128\n",
             self.number,
             self.shards,
             self.queuing.name(),
             self.port,
         );
+        let scheme = match self.carrier {
+            Carrier::Udp => "",
+            Carrier::Quic => {
+                let _ = write!(
+                    text,
+                    "\n[tls]\n\
+                     certificate = \"{folder}/broker.crt\"\n\
+                     key = \"{folder}/broker.key\"\n\
+                     ca = \"{folder}/ca.crt\"\n"
+                );
+                "quic://"
+            }
+        };
         for neighbour in &self.neighbours {
-            let _ = write!(text, "\n[[link]]\naddress = \"{neighbour}\"\n");
+            let _ = write!(text, "\n[[link]]\naddress = \"{scheme}{neighbour}\"\n");
         }
         text
     }
@@ -91,6 +154,9 @@ mod tests {
             neighbours: vec![SocketAddr::from(([127, 0, 0, 1], 7000))],
             port: 0,
             site: None,
+            carrier: Carrier::Udp,
+            program: None,
+            webrtc: false,
         };
         let text = setup.to_toml(SocketAddr::from(([127, 0, 0, 1], 8080)), "/tmp/b2");
         assert!(text.contains("queuing = \"single\""));

@@ -19,6 +19,30 @@ pub(super) fn get(
     address: SocketAddr,
     path: &str,
 ) -> io::Result<(u16, String)> {
+    exchange(site, address, &format!("GET {path} HTTP/1.0\r\n"), "")
+}
+
+/// Status and body of a POST of something of this kind.
+///
+/// # Errors
+/// As [`get`].
+pub(super) fn post(
+    site: Option<&Site>,
+    address: SocketAddr,
+    path: &str,
+    (kind, body): (&str, &str),
+) -> io::Result<(u16, String)> {
+    let len = body.len();
+    let head = format!("POST {path} HTTP/1.0\r\nContent-Type: {kind}\r\nContent-Length: {len}\r\n");
+    exchange(site, address, &head, body)
+}
+
+fn exchange(
+    site: Option<&Site>,
+    address: SocketAddr,
+    head: &str,
+    body: &str,
+) -> io::Result<(u16, String)> {
     let connect = || TcpStream::connect_timeout(&address, PATIENCE);
     let mut stream = site.map_or_else(connect, |site| site.enter(connect))?;
     stream.set_read_timeout(Some(PATIENCE))?;
@@ -26,7 +50,7 @@ pub(super) fn get(
     // HTTP/1.0 keeps the answer free of chunks and ends it with the connection.
     write!(
         stream,
-        "GET {path} HTTP/1.0\r\nHost: {address}\r\nConnection: close\r\n\r\n"
+        "{head}Host: {address}\r\nConnection: close\r\n\r\n{body}"
     )?;
     let mut answer = String::new();
     stream.take(BODY_MAX).read_to_string(&mut answer)?;

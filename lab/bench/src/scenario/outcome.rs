@@ -152,6 +152,11 @@ impl Outcome {
         self.traffic.sum("sangam_delivered_packets_total")
     }
 
+    /// Events all brokers sent to each other from the first to the last.
+    pub(crate) fn relayed_in_all(&self) -> f64 {
+        self.traffic.sum("sangam_relayed_packets_total")
+    }
+
     /// Events all brokers sent within the window, to subscribers and to each other.
     pub(crate) fn sent(&self) -> f64 {
         self.delivered() + self.counted("sangam_relayed_packets_total")

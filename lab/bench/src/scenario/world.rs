@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use sangam_emulator::{Control, Site};
 
 use crate::error::Error;
+use crate::process::Carrier;
 
 /// The brokers of a run and the places of its participants. `Meeting::users`,
 /// `Meeting::publisher` and `Probe::broker` count places, which are brokers where each broker
@@ -17,6 +18,8 @@ pub(crate) struct World {
     pub(crate) places: Vec<Venue>,
     /// The paths between sites; `None`: everything is on loopback.
     pub(crate) paths: Option<Control>,
+    /// What links between brokers go by.
+    pub(crate) carrier: Carrier,
 }
 
 /// One broker's place.
@@ -49,6 +52,7 @@ impl World {
             brokers: (0..brokers).map(stand).collect(),
             places: (0..brokers).map(venue).collect(),
             paths: None,
+            carrier: Carrier::Udp,
         }
     }
 

@@ -9,7 +9,9 @@ use std::time::Duration;
 use sangam_broker::ORPHAN_GRACE;
 use sangam_model::limits::HOP_LIMIT;
 use sangam_model::{Filter, Topic};
-use sangam_sim::{Network, Path, Published, Random, Shape, Topology, check, sessions::listeners};
+use sangam_sim::brokers::{
+    Network, Path, Published, Random, Shape, Topology, check, sessions::listeners,
+};
 
 mod failures;
 mod trees;

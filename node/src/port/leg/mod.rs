@@ -12,13 +12,12 @@ use std::sync::mpsc::{Receiver, SyncSender};
 use sangam_broker::DropReason;
 use sangam_io::poll::Interest;
 use sangam_io::pool::Packet;
-use sangam_io::port::{Action, Context, Delivery, PeerKey, Port};
+use sangam_io::port::{Action, Context, Delivery, PeerKey, Peers, Port};
 use sangam_io::udp::{Fanout, RecvBatch};
 use sangam_model::{StreamId, Time};
 use sangam_wire::Message;
 use sangam_wire::rtp::{Encoding, FrameMarker};
 
-use super::peers::Peers;
 use crate::config::{LegSpec, RtcpPort};
 use crate::counters::Counters;
 use sockets::Sockets;

@@ -23,14 +23,14 @@ use sangam_link::{Acceptor, Input, Output, Session, SessionConfig, Timing, Verdi
 use sangam_model::Time;
 use sangam_model::limits::CONTROL_QUEUE_MAX;
 use sangam_wire::feedback::Feedback;
-use sangam_wire::{Frame, Hello, Message, Refusal, Refuse, Role, Welcome, WireError, is_event};
+use sangam_wire::{Frame, Hello, Message, Refusal, Role, Welcome, WireError, is_event};
 
 use super::request;
 use crate::addresses::Knock;
 use crate::certificate::Certificate;
 use crate::counters::Counters;
 use crate::feedback;
-use crate::welcome::Greeting;
+use crate::welcome::{Greeting, of_no_version};
 pub(crate) use open::Opening;
 use peer::Peer;
 
@@ -203,7 +203,7 @@ impl QuicPort {
     /// A frame that cannot be read; of a hello from another release it is known what to answer.
     fn unreadable(&mut self, key: PeerKey, bytes: &[u8], (error, now): (WireError, Time)) {
         self.counters.dropped(error.into());
-        if let Some(refuse) = Refuse::version(bytes) {
+        if let Some(refuse) = of_no_version(bytes) {
             self.answer(key, &Frame::Refuse(refuse));
             // What is known of the client goes when the connection is gone.
             self.wheel.set(key, now);
@@ -466,6 +466,10 @@ impl Port for QuicPort {
 
     fn peers(&self) -> usize {
         self.count
+    }
+
+    fn clients(&self) -> Vec<PeerKey> {
+        (0..self.peers.len() as PeerKey).collect()
     }
 
     fn close(&mut self, cx: &mut Context<'_>) {

@@ -13,22 +13,21 @@ use sangam_broker::{DropReason, FeedbackOutput};
 use sangam_io::clock;
 use sangam_io::poll::Interest;
 use sangam_io::pool::{Packet, PacketMut};
-use sangam_io::port::{Action, Context, Delivery, PeerKey, Port};
+use sangam_io::port::{Action, Context, Delivery, PeerKey, Peers, Port};
 use sangam_io::stream::{Framed, FramedError, OutLimits, Progress};
 use sangam_io::timer::Wheel;
 use sangam_link::{Acceptor, Input, Output, Session, SessionConfig, Timing, Verdict};
 use sangam_model::Time;
 use sangam_model::limits::CONTROL_QUEUE_MAX;
 use sangam_wire::feedback::Feedback;
-use sangam_wire::{Frame, Hello, Message, Refusal, Refuse, Role, Welcome, WireError, is_event};
+use sangam_wire::{Frame, Hello, Message, Refusal, Role, Welcome, WireError, is_event};
 
-use super::peers::Peers;
 use super::request;
 use crate::addresses::Knock;
 use crate::bucket::Bucket;
 use crate::counters::Counters;
 use crate::feedback;
-use crate::welcome::Greeting;
+use crate::welcome::{Greeting, of_no_version};
 pub(crate) use entrance::Entrance;
 use peer::Peer;
 
@@ -217,7 +216,7 @@ impl TcpPort {
     /// A frame that cannot be read; of a hello from another release it is known what to answer.
     fn unreadable(&mut self, key: PeerKey, bytes: &[u8], error: WireError) {
         self.counters.dropped(error.into());
-        if let (Some(refuse), Some(peer)) = (Refuse::version(bytes), self.peers.get_mut(key)) {
+        if let (Some(refuse), Some(peer)) = (of_no_version(bytes), self.peers.get_mut(key)) {
             peer.answer(&Frame::Refuse(refuse));
         }
     }
@@ -475,6 +474,10 @@ impl Port for TcpPort {
 
     fn peers(&self) -> usize {
         self.peers.len()
+    }
+
+    fn clients(&self) -> Vec<PeerKey> {
+        self.peers.keys()
     }
 
     fn close(&mut self, cx: &mut Context<'_>) {

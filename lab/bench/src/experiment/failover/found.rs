@@ -85,7 +85,7 @@ impl Found {
         let most = usual(episode, log) + SLACK;
         let back = log.back_after(episode.mended, most);
         let crossing = match pair.media {
-            Media::Video => &mut self.video,
+            Media::Video | Media::Camera => &mut self.video,
             Media::Audio | Media::Cloud => &mut self.audio,
         };
         crossing.gaps.push(log.gap(episode.failed, episode.mended));

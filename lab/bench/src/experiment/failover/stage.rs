@@ -14,7 +14,7 @@ use crate::crowd::{Home, Listener, Publishers, Purpose, Spec};
 use crate::error::Error;
 use crate::load::{Load, Media};
 use crate::measure::{Reception, Window};
-use crate::process::{Broker, Queuing};
+use crate::process::{Broker, Carrier, Queuing};
 use crate::scenario::{self, Folder, Stand, Venue, World};
 
 const SEED: u64 = 29;
@@ -194,6 +194,7 @@ fn world(network: &Emulator, topology: &Topology) -> World {
         brokers: sites().map(stand).collect(),
         places: sites().map(venue).collect(),
         paths: Some(network.control().clone()),
+        carrier: Carrier::Udp,
     }
 }
 

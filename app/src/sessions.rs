@@ -1,0 +1,214 @@
+//! Hosts the session server, and keeps the gates that session servers speak of.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::{Arc, Weak};
+use std::thread;
+use std::time::Duration;
+
+use sangam_broker::TopicGate;
+use sangam_client::{Buffers, Client, ClientError, ClientOptions, Target};
+use sangam_control::monitor::webhook::{Postman, webhooks};
+use sangam_control::session::gates::{Listener, Speaker, Word};
+use sangam_control::session::{
+    Api, ControlStore, Embedded, Hooks, Server, ServerOptions, Tells, unix_ms,
+};
+use sangam_model::Topic;
+use sangam_node::Broker;
+
+use crate::auth::{KeyError, SigningKey, Tokens};
+use crate::config::Config;
+use crate::exit::{Exit, Failure, io};
+use crate::http::{Access, Keeper};
+
+/// The sessions' file in the broker's folder.
+const FILE: &str = "sessions.redb";
+/// How long a listener waits before it looks whether the broker is still there.
+const WAIT: Duration = Duration::from_secs(1);
+
+/// A running session server.
+pub(crate) struct Hosting {
+    /// Stops when it is dropped.
+    _server: Server,
+    /// What HTTP needs of it.
+    pub(crate) api: Api,
+}
+
+/// Starts a session server beside a broker, if the configuration wants one. Its API is at `http`;
+/// webhooks are posted from the runtime that calls this.
+///
+/// # Errors
+/// There is no key, or the store cannot be opened.
+pub(crate) fn host(
+    (config, http): (&Config, SocketAddr),
+    access: &Access,
+    broker: &Arc<Broker>,
+) -> Result<Option<Hosting>, Failure> {
+    let wanted = &config.sessions;
+    if !wanted.enabled {
+        return Ok(None);
+    }
+    let keeper = keeper(config, access)?;
+    let store = store(config.broker.data_dir.as_deref())?;
+    let (hooks, postman) = hooks(config);
+    let server = Server::start(ServerOptions {
+        store,
+        gates: gates(broker),
+        heard: Box::new(move |id, records| hooks.post(id, records)),
+        sessions_max: wanted.limit,
+        clock: unix_ms,
+    });
+    let server = server.map_err(|error| Failure::new(Exit::Failure, error.to_string()))?;
+    let link = wanted.link.clone();
+    let link = link.unwrap_or_else(|| format!("http://{http}/"));
+    let api = Api::new(server.sessions(), Arc::new(keeper), link);
+    tokio::spawn(postman.run());
+    Ok(Some(Hosting {
+        _server: server,
+        api,
+    }))
+}
+
+fn keeper(config: &Config, access: &Access) -> Result<Keeper, Failure> {
+    let wrong = |error: KeyError| {
+        let advice = "`sangam token key --out NAME` makes NAME.key for sessions.key, and NAME.pub \
+                      for auth.keys";
+        Failure::new(Exit::Configuration, format!("sessions.key: {error}")).hint(advice)
+    };
+    let tenant = config.sessions.tenant.clone();
+    let named = config.sessions.key.as_deref().map(SigningKey::read);
+    let key = named.transpose().map_err(wrong)?;
+    let (tokens, key) = match (&access.tokens, key) {
+        (Some(tokens), Some(key)) if tokens.know(key.kid()) => (Arc::clone(tokens), Some(key)),
+        (Some(_), Some(_)) => {
+            let message = "sessions.key: what verifies its tokens is not among auth.keys";
+            return Err(Failure::new(Exit::Configuration, message));
+        }
+        (Some(tokens), None) => {
+            tracing::warn!(
+                "no sessions.key: members get no tokens for brokers, which ask for them"
+            );
+            (Arc::clone(tokens), None)
+        }
+        // Everybody may do everything, but in sessions roles and identities still mean something.
+        (None, _) => {
+            let (key, verifying) = SigningKey::ephemeral().map_err(wrong)?;
+            (Arc::new(Tokens::of_key(verifying, None)), Some(key))
+        }
+    };
+    Ok(Keeper {
+        access: access.clone(),
+        tokens,
+        key,
+        tenant,
+    })
+}
+
+fn store(folder: Option<&Path>) -> Result<Box<dyn ControlStore>, Failure> {
+    let store = match folder {
+        Some(folder) => Embedded::open(&folder.join(FILE)),
+        None => Embedded::in_memory(),
+    };
+    let store = store.map_err(|error| Failure::new(Exit::Configuration, error.to_string()))?;
+    Ok(Box::new(store))
+}
+
+fn hooks(config: &Config) -> (Hooks, Postman) {
+    let (near, postman) = webhooks();
+    // Checked with the configuration.
+    let urls = config
+        .sessions
+        .webhooks
+        .iter()
+        .filter_map(|url| url.parse().ok());
+    let secret = config.sessions.webhook_secret.clone().unwrap_or_default();
+    (Hooks::new(near, urls.collect(), secret.as_bytes()), postman)
+}
+
+/// Tells this broker at once, and all others by an event.
+fn gates(broker: &Arc<Broker>) -> Tells {
+    let own = Arc::downgrade(broker);
+    let mut speaker = None;
+    Box::new(move |words| {
+        let Some(broker) = own.upgrade() else {
+            return;
+        };
+        apply(&broker, words);
+        if speaker.is_none() {
+            match speak(&broker) {
+                Ok(new) => speaker = Some(new),
+                Err(error) => tracing::warn!(%error, "other brokers are not told of gates"),
+            }
+        }
+        if let Some(speaker) = &mut speaker {
+            speaker.say(words);
+        }
+    })
+}
+
+fn speak(broker: &Broker) -> Result<Speaker, ClientError> {
+    let door = broker.system_door().map_err(|_| ClientError::Closed)?;
+    let client = Client::connect(Target::Door(door), options())?;
+    Speaker::new(client, &broker.id().to_string())
+}
+
+/// Keeps the gates of all session servers of the network. Ends with the broker.
+///
+/// # Errors
+/// The system gives no thread or descriptor.
+pub(crate) fn keep_gates(broker: &Arc<Broker>) -> Result<(), Failure> {
+    let door = broker.system_door().map_err(io("cannot hear of gates"))?;
+    let own = Arc::downgrade(broker);
+    let run = move || {
+        let listener = Client::connect(Target::Door(door), options()).and_then(Listener::new);
+        match listener {
+            Ok(listener) => listen(listener, &own),
+            Err(ClientError::Closed) => {}
+            Err(error) => tracing::error!(%error, "this broker hears of no gates"),
+        }
+    };
+    let thread = thread::Builder::new().name("sangam-gates".to_owned());
+    thread.spawn(run).map_err(io("cannot hear of gates"))?;
+    Ok(())
+}
+
+fn listen(mut listener: Listener, own: &Weak<Broker>) {
+    while let Some(words) = listener.hear(WAIT) {
+        match own.upgrade() {
+            Some(broker) => apply(&broker, &words),
+            None => return,
+        }
+    }
+}
+
+fn apply(broker: &Broker, words: &[Word]) {
+    for word in words {
+        // Session servers write topics only; whatever else comes is nobody's prefix.
+        let Ok(prefix) = Topic::new(&word.at) else {
+            continue;
+        };
+        let open = word
+            .open
+            .as_ref()
+            .map(|open| open.iter().cloned().collect());
+        let gate = TopicGate {
+            epoch: word.epoch,
+            revision: word.revision,
+            open,
+        };
+        broker.gate(prefix, gate);
+    }
+}
+
+/// Few: a handful of events each second.
+fn options() -> ClientOptions {
+    ClientOptions {
+        queue: 1_024,
+        send_buffers: Buffers {
+            small: 1_024,
+            large: 64,
+        },
+        trace_every: 0,
+        ..ClientOptions::default()
+    }
+}

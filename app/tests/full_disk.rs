@@ -1,0 +1,100 @@
+//! A disk that is full: what has to be written there fails with words that help, everything else
+//! goes on.
+
+#![allow(clippy::unwrap_used, reason = "helpers of a test fail like a test")]
+
+mod common;
+
+use std::fs::File;
+use std::process::{Command, Stdio};
+
+use common::{Broker, Running, clip, run, sangam, text};
+
+/// Runs in a mount namespace of its own, with a disk of one page that is full. `$1` is the sangam
+/// binary.
+const NO_ROOM: &str = r#"
+set -eu
+mount -t tmpfs -o size=4k tmpfs /mnt
+cat /dev/zero > /mnt/ballast 2> /dev/null || true
+"$1" serve --dev --listen 127.0.0.1:0 --http 127.0.0.1:0 --data-dir /mnt
+"#;
+
+#[test]
+fn a_broker_that_cannot_keep_its_identity_says_what_to_do() {
+    let output = Command::new("unshare")
+        .args([
+            "--user",
+            "--map-root-user",
+            "--mount",
+            "--pid",
+            "--fork",
+            "--kill-child",
+        ])
+        .args(["sh", "-c", NO_ROOM, "sh", env!("CARGO_BIN_EXE_sangam")])
+        .output()
+        .unwrap();
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(3), "{said}");
+    for word in ["/mnt", "No space left", "broker.data_dir"] {
+        assert!(said.contains(word), "{said}");
+    }
+}
+
+#[test]
+fn a_broker_whose_log_has_no_room_serves_on() {
+    let full = File::options().write(true).open("/dev/full").unwrap();
+    let args = "serve --dev --json --log trace --listen 127.0.0.1:0 --http 127.0.0.1:0";
+    let mut child = sangam(&args.split(' ').collect::<Vec<_>>())
+        .stdout(Stdio::piped())
+        .stderr(full)
+        .spawn()
+        .unwrap();
+    let mut lines = std::io::BufRead::lines(std::io::BufReader::new(child.stdout.take().unwrap()));
+    let ready: serde_json::Value = serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap();
+    let at = ready["udp"][0].as_str().unwrap().to_owned();
+    let output = run(&[
+        "play",
+        "--json",
+        "--from",
+        &at,
+        "--topic",
+        "a/#",
+        "--seconds",
+        "1",
+    ]);
+    let ran = child.try_wait().unwrap();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(ran.is_none(), "it ended: {ran:?}");
+    assert!(
+        !text(&output.stderr).contains("no answer"),
+        "{}",
+        text(&output.stderr)
+    );
+}
+
+#[test]
+fn a_recording_without_room_ends_with_what_to_do_and_the_broker_goes_on() {
+    let broker = Broker::start(&[]);
+    let folder = tempfile::tempdir().unwrap();
+    let file = clip(folder.path()).display().to_string();
+    let at = broker.udp.to_string();
+    let publish = "publish --loop --topic full/clip --to";
+    let publish: Vec<_> = publish.split(' ').chain([&*at, "--file", &file]).collect();
+    let _publisher = Running::start(sangam(&publish));
+    // A Matroska file that writes to nowhere.
+    let target = folder.path().join("live.mkv");
+    std::os::unix::fs::symlink("/dev/full", &target).unwrap();
+    let target = target.display().to_string();
+    let play = "play --topic full/# --seconds 8 --from";
+    let play: Vec<_> = play.split(' ').chain([&*at, "--out", &target]).collect();
+    let output = run(&play);
+    let said = text(&output.stderr);
+    assert_ne!(output.status.code(), Some(0), "{said}");
+    for word in [&*target, "No space left"] {
+        assert!(said.contains(word), "{said}");
+    }
+    let play = "play --json --topic full/# --seconds 1 --from";
+    let play: Vec<_> = play.split(' ').chain([&*at]).collect();
+    assert_eq!(Running::start(sangam(&play)).end().0, 0, "others hear it");
+}

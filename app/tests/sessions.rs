@@ -1,0 +1,351 @@
+//! Meetings from the command line to the packet: who holds no floor is heard by nobody.
+
+#![allow(clippy::unwrap_used, reason = "helpers of a test fail like a test")]
+
+mod common;
+
+use std::fs;
+use std::io::Write;
+use std::net::SocketAddr;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use common::{Broker, Running, run, sangam, text};
+use sangam_client::{
+    Client, ClientError, ClientOptions, Outgoing, Publisher, Received, Target, Token,
+};
+use sangam_model::{Class, Filter, MediaInfo, Topic};
+use serde_json::{Value, json};
+
+const PATIENCE: Duration = Duration::from_secs(30);
+const SHORT: Duration = Duration::from_millis(20);
+
+/// `sangam session` at a broker; its JSON.
+#[track_caller]
+fn session(broker: &Broker, args: &[&str]) -> Value {
+    let server = format!("http://{}", broker.http);
+    let all = [&["session", "--json", "--server", &server], args].concat();
+    let output = run(&all);
+    let (said, wrong) = (text(&output.stdout), text(&output.stderr));
+    assert!(output.status.success(), "{args:?}: {wrong}");
+    serde_json::from_str(said.lines().next().unwrap_or("null")).unwrap()
+}
+
+fn invite(broker: &Broker, identity: &str, role: &str) -> String {
+    let args = [
+        "invite",
+        "acme/weekly",
+        "--identity",
+        identity,
+        "--role",
+        role,
+    ];
+    session(broker, &args)["token"].as_str().unwrap().to_owned()
+}
+
+/// A member on the command line.
+struct Member(Running);
+
+impl Member {
+    fn start(broker: &Broker, token: &str) -> Self {
+        let server = format!("http://{}", broker.http);
+        let args = ["session", "--server", &server, "join", "acme/weekly"];
+        let mut command = sangam(&args);
+        command.env("SANGAM_TOKEN", token).stdin(Stdio::piped());
+        Self(Running::start(command))
+    }
+
+    fn joined(broker: &Broker, identity: &str, role: &str) -> Self {
+        let mut member = Self::start(broker, &invite(broker, identity, role));
+        member.wait("state");
+        member
+    }
+
+    /// The next frame of this type.
+    #[track_caller]
+    fn wait(&mut self, kind: &str) -> Value {
+        self.until(|frame| frame["type"] == kind)
+    }
+
+    #[track_caller]
+    fn until(&mut self, wanted: impl Fn(&Value) -> bool) -> Value {
+        loop {
+            let frame = self.0.json_line();
+            if wanted(&frame) {
+                return frame;
+            }
+        }
+    }
+
+    fn say(&mut self, command: &Value) {
+        let stdin = self.0.child.stdin.as_mut().unwrap();
+        writeln!(stdin, "{command}").unwrap();
+    }
+
+    /// Asks, and waits until it is done.
+    #[track_caller]
+    fn ask(&mut self, mut command: Value) {
+        command["id"] = json!(7);
+        self.say(&command);
+        let answer = self.until(|frame| frame["id"] == 7);
+        assert_eq!(answer["type"], "done", "{command}: {answer}");
+    }
+}
+
+fn client(udp: SocketAddr, token: Option<&str>) -> Client {
+    let options = ClientOptions {
+        token: token.map(|token| Token::new(token).unwrap()),
+        ..ClientOptions::default()
+    };
+    let mut client = Client::connect(Target::Udp(udp), options).unwrap();
+    client.wait_up(PATIENCE).unwrap();
+    client
+}
+
+fn opus() -> MediaInfo {
+    MediaInfo {
+        class: Class::Audio,
+        payload_type: 111,
+        channels: 2,
+        clock_rate: 48_000,
+        encoding: "opus".to_owned(),
+        fmtp: String::new(),
+    }
+}
+
+fn speaker(client: &mut Client, member: &str) -> Publisher {
+    let topic = Topic::new(&format!("acme/weekly/main/audio/{member}")).unwrap();
+    client.publish(&topic, opus(), PATIENCE).unwrap()
+}
+
+fn listener(udp: SocketAddr) -> Client {
+    let client = client(udp, None);
+    client
+        .subscribe(&Filter::new("acme/weekly/#").unwrap())
+        .unwrap();
+    client
+}
+
+/// A packet of RTP.
+fn packet(sequence: u16) -> [u8; 16] {
+    let mut bytes = [0x80, 111, 0, 0, 0, 0, 0, 0, 0, 0, 0, 7, 1, 2, 3, 4];
+    bytes[2..4].copy_from_slice(&sequence.to_be_bytes());
+    bytes
+}
+
+/// A publisher, and how many packets it has sent.
+struct Voice(Publisher, u16);
+
+impl Voice {
+    fn speak(&mut self) {
+        self.1 += 1;
+        self.0.send(Outgoing::new(&packet(self.1))).unwrap();
+    }
+
+    /// Speaks until it is heard.
+    #[track_caller]
+    fn is_heard(&mut self, by: &mut Client) {
+        let until = Instant::now() + PATIENCE;
+        while !heard(by) {
+            assert!(Instant::now() < until, "nobody hears it");
+            self.speak();
+        }
+    }
+
+    /// Speaks until a broker has turned it away, and hears that nobody has heard it since.
+    #[track_caller]
+    fn is_not_heard(&mut self, (by, at): (&mut Client, &Broker)) {
+        let until = Instant::now() + PATIENCE;
+        let before = closed(at);
+        while closed(at) == before {
+            assert!(Instant::now() < until, "nobody turns it away");
+            self.speak();
+            heard(by);
+        }
+        for _ in 0..5 {
+            self.speak();
+        }
+        assert!(!heard(by), "it is heard without the floor");
+    }
+}
+
+/// Whether any audio came.
+fn heard(by: &mut Client) -> bool {
+    let mut heard = false;
+    while let Some(one) = by.recv(SHORT) {
+        heard |= matches!(one, Received::Event(_));
+    }
+    heard
+}
+
+/// What a broker has turned away for want of a floor.
+fn closed(broker: &Broker) -> u64 {
+    let (_, metrics) = broker.get("/metrics");
+    let lines = metrics
+        .lines()
+        .filter(|line| line.contains("reason=\"gate_closed\""));
+    let counts = lines.filter_map(|line| line.rsplit(' ').next()?.parse::<u64>().ok());
+    counts.sum()
+}
+
+#[test]
+fn a_client_without_the_floor_is_heard_by_nobody_and_with_it_by_all() {
+    let broker = Broker::start(&[]);
+    session(&broker, &["create", "acme/weekly", "--title", "Weekly"]);
+    let mut chair = Member::joined(&broker, "chair", "chair");
+    let mut anna = Member::joined(&broker, "anna", "participant");
+    let mut hostile = client(broker.udp, None);
+    let mut listener = listener(broker.udp);
+    let mut voice = Voice(speaker(&mut hostile, "m2"), 0);
+    voice.is_not_heard((&mut listener, &broker));
+
+    anna.ask(json!({ "do": "request", "medium": "audio" }));
+    let granted = |frame: &Value| frame["events"][0]["event"] == "granted";
+    assert_eq!(chair.until(granted)["events"][0]["member"], "m2");
+    voice.is_heard(&mut listener);
+
+    chair.ask(json!({ "do": "mute", "member": "m2", "medium": "audio", "muted": true }));
+    voice.is_not_heard((&mut listener, &broker));
+    let shown = session(&broker, &["show", "acme/weekly"]);
+    assert_eq!(shown["members"][1]["muted"], json!(["audio"]));
+}
+
+#[test]
+fn floors_stand_at_other_brokers_and_outlive_the_session_server() {
+    let server = Broker::start(&[]);
+    let mut command = vec!["--link".to_owned(), server.udp.to_string()];
+    command.push("--name=second".to_owned());
+    let args: Vec<_> = command.iter().map(String::as_str).collect();
+    let other = Broker::start(&args);
+    session(&server, &["create", "acme/weekly"]);
+    let _chair = Member::joined(&server, "chair", "chair");
+    let mut anna = Member::joined(&server, "anna", "participant");
+    let (mut good, mut hostile) = (client(other.udp, None), client(other.udp, None));
+    let mut listener = listener(other.udp);
+    let mut with = Voice(speaker(&mut good, "m2"), 0);
+    let mut without = Voice(speaker(&mut hostile, "m1"), 0);
+    without.is_not_heard((&mut listener, &other));
+    anna.ask(json!({ "do": "request", "medium": "audio" }));
+    with.is_heard(&mut listener);
+
+    // No goodbye: the process is gone from one moment to the next.
+    server.process.signal("KILL");
+    drop(server);
+    without.is_not_heard((&mut listener, &other));
+    with.is_heard(&mut listener);
+}
+
+/// A folder with keys, and a configuration that asks for tokens.
+fn guarded(folder: &std::path::Path) -> String {
+    let at = |name: &str| folder.join(name).display().to_string();
+    let made = run(&["token", "key", "--out", &at("tokens")]);
+    assert!(made.status.success(), "{}", text(&made.stderr));
+    let config = format!(
+        "[auth]\nrequired = true\nkeys = [\"{}\"]\nleeway_s = 0\n\
+         [api]\ntoken = \"0123456789abcdef\"\n\
+         [sessions]\nenabled = true\nkey = \"{}\"\n\
+         [broker]\ndata_dir = \"{}\"\n",
+        at("tokens.pub"),
+        at("tokens.key"),
+        at("data")
+    );
+    fs::write(folder.join("sangam.toml"), config).unwrap();
+    at("sangam.toml")
+}
+
+const OPERATOR: [&str; 2] = ["--api-token", "0123456789abcdef"];
+
+#[test]
+fn a_token_lets_a_member_reach_its_own_topics_and_a_changed_one_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let broker = Broker::start(&["--config", &guarded(folder.path())]);
+    let as_operator = |args: &[&str]| session(&broker, &[args, &OPERATOR[..]].concat());
+    as_operator(&["create", "acme/weekly"]);
+    let made = as_operator(&["invite", "acme/weekly", "--identity", "anna"]);
+    let token = made["token"].as_str().unwrap();
+    let mut anna = Member::start(&broker, token);
+    let media = anna.wait("media");
+    anna.ask(json!({ "do": "request", "medium": "audio" }));
+
+    let pass = media["token"].as_str().unwrap();
+    let mut good = client(broker.udp, Some(pass));
+    let foreign = Topic::new("acme/weekly/main/audio/m9").unwrap();
+    let refused = good.publish(&foreign, opus(), PATIENCE);
+    assert!(
+        matches!(refused, Err(ClientError::Publication { .. })),
+        "{refused:?}"
+    );
+    let bert = as_operator(&["invite", "acme/weekly", "--identity", "bert"]);
+    let mut bert = Member::start(&broker, bert["token"].as_str().unwrap());
+    let media = bert.wait("media");
+    let mut listener = client(broker.udp, media["token"].as_str());
+    let reach = media["subscribe"][0].as_str().unwrap();
+    listener.subscribe(&Filter::new(reach).unwrap()).unwrap();
+    let mut voice = Voice(speaker(&mut good, "m1"), 0);
+    voice.is_heard(&mut listener);
+
+    let (head, signature) = token.rsplit_once('.').unwrap();
+    let flipped: String = signature.chars().rev().collect();
+    let expired = as_operator(&[
+        "invite",
+        "acme/weekly",
+        "--identity",
+        "x",
+        "--expires",
+        "1s",
+    ]);
+    let expired = expired["token"].as_str().unwrap().to_owned();
+    let other = as_operator(&["create", "acme/daily"]);
+    assert_eq!(other["state"], "activated");
+    let elsewhere = as_operator(&["invite", "acme/daily", "--identity", "x"]);
+    let elsewhere = elsewhere["token"].as_str().unwrap().to_owned();
+    // Its second has passed by the time the others were asked.
+    let outcomes = [
+        (format!("{head}.{flipped}"), "invalid_token"),
+        (elsewhere, "other_session"),
+        (pass.to_owned(), "other_session"),
+    ];
+    for (token, code) in outcomes {
+        let refused = Member::start(&broker, &token).wait("refused");
+        assert!(
+            refused["code"] == code || refused["code"] == "forbidden",
+            "{code}: {refused}"
+        );
+    }
+    let until = Instant::now() + PATIENCE;
+    loop {
+        let mut member = Member::start(&broker, &expired);
+        let first = member.0.json_line();
+        if first["code"] == "expired" {
+            break;
+        }
+        assert!(Instant::now() < until, "{first}");
+    }
+}
+
+#[test]
+fn a_meeting_survives_the_sudden_end_of_its_server() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = guarded(folder.path());
+    let broker = Broker::start(&["--config", &config]);
+    let as_operator =
+        |broker: &Broker, args: &[&str]| session(broker, &[args, &OPERATOR[..]].concat());
+    as_operator(&broker, &["create", "acme/weekly", "--title", "Weekly"]);
+    let made = as_operator(&broker, &["invite", "acme/weekly", "--identity", "anna"]);
+    let mut anna = Member::start(&broker, made["token"].as_str().unwrap());
+    anna.wait("state");
+    anna.ask(json!({ "do": "request", "medium": "screen" }));
+    broker.process.signal("KILL");
+    drop(broker);
+
+    let broker = Broker::start(&["--config", &config]);
+    let shown = as_operator(&broker, &["show", "acme/weekly"]);
+    let screen = &shown["rooms"][0]["floors"][2];
+    assert_eq!(screen["holders"][0]["member"], "m1", "{shown}");
+    assert!(shown["members"][0]["away_ms"].is_u64(), "{shown}");
+    assert!(shown["epoch"].as_u64() > Some(1), "{shown}");
+    // The same person comes back with a link, if not with a key.
+    let mut again = Member::start(&broker, made["token"].as_str().unwrap());
+    let state = again.wait("state");
+    assert_eq!(state["session"]["members_total"], 1, "{state}");
+}

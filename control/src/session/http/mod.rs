@@ -1,0 +1,138 @@
+//! The API over HTTP: JSON, or XML where that is asked for.
+
+mod form;
+mod handlers;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Instant;
+
+use axum::Router;
+use axum::extract::{ConnectInfo, DefaultBodyLimit, Request, State};
+use axum::http::header::RETRY_AFTER;
+use axum::http::{HeaderValue, StatusCode};
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post, put};
+
+use super::grants::Gatekeeper;
+use super::limit::Limits;
+use super::server::{Failure, Sessions};
+use super::signal;
+use crate::Problem;
+use form::Form;
+use sangam_session::Refusal;
+
+/// Bytes of a request body.
+const BODY_LEN_MAX: usize = 16_384;
+
+/// What the handlers see.
+#[derive(Clone)]
+pub struct Api {
+    /// The sessions.
+    pub sessions: Sessions,
+    /// Who may do what.
+    pub keeper: Arc<dyn Gatekeeper>,
+    /// Where people join: the session's `tenant/name` is put behind it.
+    pub link: String,
+    limits: Arc<Limits>,
+}
+
+impl Api {
+    /// The API of these sessions.
+    #[must_use]
+    pub fn new(sessions: Sessions, keeper: Arc<dyn Gatekeeper>, link: String) -> Self {
+        Self {
+            sessions,
+            keeper,
+            link,
+            limits: Arc::default(),
+        }
+    }
+}
+
+/// Everything below `/v1/sessions`, and the descriptions of it.
+pub fn routes<S: Clone + Send + Sync + 'static>(api: Api) -> Router<S> {
+    let one = "/v1/sessions/{tenant}/{name}";
+    let under = |rest: &str| format!("{one}/{rest}");
+    let service = under("services/{service}");
+    Router::new()
+        .route("/v1/sessions", get(handlers::list).post(handlers::create))
+        .route(one, get(handlers::one).delete(handlers::forget))
+        .route(&under("commands"), post(handlers::command))
+        .route(&under("members"), get(handlers::members))
+        .route(&under("events"), get(handlers::events))
+        .route(&service, put(handlers::ready).delete(handlers::gone))
+        .route(&under("tokens"), post(handlers::token))
+        .route(&under("invitation.ics"), get(handlers::invitation))
+        .route(&under("signal"), get(signal::upgrade))
+        .route("/v1/openapi.json", get(handlers::openapi))
+        .route("/v1/xgsp.xsd", get(handlers::xsd))
+        .layer(DefaultBodyLimit::max(BODY_LEN_MAX))
+        .layer(from_fn_with_state(api.clone(), limited))
+        .with_state(api)
+}
+
+/// Lets nobody ask more than its share.
+async fn limited(
+    State(api): State<Api>,
+    ConnectInfo(caller): ConnectInfo<SocketAddr>,
+    request: Request,
+    next: Next,
+) -> Response {
+    if api
+        .limits
+        .allows(caller.ip().to_canonical(), Instant::now())
+    {
+        return next.run(request).await;
+    }
+    let wait = Limits::wait().as_secs();
+    let problem = Problem::new(StatusCode::TOO_MANY_REQUESTS, "too many requests at once")
+        .with("code", "rate")
+        .hint(format!("100 a second are served; try again in {wait} s"));
+    let mut answer = Form::of(request.headers()).problem(problem);
+    answer
+        .headers_mut()
+        .insert(RETRY_AFTER, HeaderValue::from(wait));
+    answer
+}
+
+impl From<Failure> for Problem {
+    fn from(failure: Failure) -> Self {
+        let text = failure.to_string();
+        let (status, code, hint) = match &failure {
+            Failure::NoSession(_) => (
+                StatusCode::NOT_FOUND,
+                "no_session",
+                "GET /v1/sessions lists them",
+            ),
+            Failure::Exists(_) => (StatusCode::CONFLICT, "exists", "choose another name"),
+            Failure::Refused(refusal) => (status_of(refusal), refusal.code(), ""),
+            Failure::Busy => {
+                let hint = "try again in a moment, or at another server";
+                (StatusCode::SERVICE_UNAVAILABLE, "busy", hint)
+            }
+            _ => (
+                StatusCode::SERVICE_UNAVAILABLE,
+                "unavailable",
+                "try again in a moment",
+            ),
+        };
+        Self::new(status, text).with("code", code).hint(hint)
+    }
+}
+
+const fn status_of(refusal: &Refusal) -> StatusCode {
+    match refusal {
+        Refusal::Text(..) | Refusal::Range(_) => StatusCode::UNPROCESSABLE_ENTITY,
+        Refusal::NoMember(_) | Refusal::NoRoom(_) => StatusCode::NOT_FOUND,
+        Refusal::RoomExists(_) | Refusal::NotNow(_) | Refusal::Full(..) => StatusCode::CONFLICT,
+        Refusal::Fenced => StatusCode::SERVICE_UNAVAILABLE,
+        _ => StatusCode::FORBIDDEN,
+    }
+}
+
+/// Like any other problem, but in the form that was asked for.
+fn refused(form: Form, problem: impl Into<Problem>) -> Response {
+    form.problem(problem.into()).into_response()
+}

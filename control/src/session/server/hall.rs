@@ -1,0 +1,415 @@
+//! What the thread does: takes asks in batches, and lets one write serve them all.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+use sangam_model::Time;
+use sangam_session::{Answer, Input, Machine, MemberId, Plan, Record, Refusal, Session, SessionId};
+use tokio::sync::mpsc;
+
+use super::super::gates::{lifted, words};
+use super::super::hub::{Hub, Told};
+use super::super::store::StoreError;
+use super::{Ask, Counters, Failure, Reply, ServerOptions};
+
+/// Asks whose consequences are written together: one wait for the disk serves them all.
+const BATCH: usize = 1_024;
+/// How often gates are said again, and whoever is behind is told the state.
+const REFRESH: Duration = Duration::from_secs(2);
+/// Records after which a log is folded, and how many are kept for readers.
+const FOLD_AFTER: u64 = 2_000;
+const KEPT: u64 = 500;
+/// How long a session that is over is kept.
+const OVER_FOR_MS: u64 = 24 * 3_600 * 1_000;
+/// Share of the thread's time, in percent, above which it takes no further session.
+const BUSY_MAX: u64 = 80;
+
+/// A session and those who are connected to it.
+struct Hosted {
+    machine: Machine,
+    hub: Hub,
+    /// The number up to which its log is folded.
+    folded: u64,
+}
+
+/// What the thread holds.
+pub(super) struct Hall {
+    options: ServerOptions,
+    epoch: u64,
+    hosted: BTreeMap<SessionId, Hosted>,
+    /// Those that may have decided something since the last write.
+    touched: BTreeSet<SessionId>,
+    counters: Arc<Counters>,
+    /// Answers that wait until what they say is kept.
+    replies: Vec<(SessionId, Reply, Result<Answer, Failure>)>,
+    /// What waits until everything is kept.
+    later: Vec<Ask>,
+    load: Load,
+}
+
+impl Hall {
+    pub(super) fn new(
+        options: ServerOptions,
+        epoch: u64,
+        counters: Arc<Counters>,
+        sessions: Vec<Session>,
+    ) -> Self {
+        let mut hall = Self {
+            options,
+            epoch,
+            hosted: BTreeMap::new(),
+            touched: BTreeSet::new(),
+            counters,
+            replies: Vec::new(),
+            later: Vec::new(),
+            load: Load::default(),
+        };
+        hall.recover(sessions);
+        hall
+    }
+
+    pub(super) fn run(mut self, inbox: &Receiver<Ask>) {
+        let mut refresh = Instant::now();
+        loop {
+            let wait = self.patience(refresh);
+            let first = match inbox.recv_timeout(wait) {
+                Ok(ask) => Some(ask),
+                Err(RecvTimeoutError::Timeout) => None,
+                Err(RecvTimeoutError::Disconnected) => return,
+            };
+            let began = Instant::now();
+            for ask in first.into_iter().chain(inbox.try_iter()).take(BATCH) {
+                if matches!(ask, Ask::Stop) {
+                    self.settle();
+                    return;
+                }
+                self.take(ask);
+            }
+            self.tick();
+            self.settle();
+            for ask in std::mem::take(&mut self.later) {
+                self.show(ask);
+            }
+            // Who was lost on the way.
+            self.settle();
+            if began >= refresh {
+                refresh = began + REFRESH;
+                self.refresh();
+            }
+            let busy = self.load.add(began, Instant::now());
+            self.counters.busy.store(busy, Ordering::Relaxed);
+        }
+    }
+
+    /// How long nothing is due.
+    fn patience(&self, refresh: Instant) -> Duration {
+        let now = Time::from_millis((self.options.clock)());
+        let deadlines = self
+            .hosted
+            .values()
+            .filter_map(|one| one.machine.deadline());
+        let due = deadlines.min().map_or(REFRESH, |at| at - now);
+        due.min(refresh.saturating_duration_since(Instant::now()))
+    }
+
+    /// Lets a change be decided; what only reads waits until it is kept.
+    fn take(&mut self, ask: Ask) {
+        let now = Time::from_millis((self.options.clock)());
+        match ask {
+            Ask::Create(id, plan, reply) => {
+                let done = self.create(now, &id, plan);
+                self.replies.push((id, reply, done));
+            }
+            Ask::Input(id, input, reply) => {
+                let done = match self.hosted.get_mut(&id) {
+                    Some(hosted) => hosted.machine.handle(now, input).map_err(Failure::Refused),
+                    None => Err(Failure::NoSession(id.clone())),
+                };
+                if done.is_err() {
+                    self.counters.refused.fetch_add(1, Ordering::Relaxed);
+                }
+                // Also if it is refused: what was due has happened first.
+                self.touched.insert(id.clone());
+                self.replies.push((id, reply, done));
+            }
+            Ask::Forget(id, reply) => {
+                let done = self.forget(&id);
+                self.replies.push((id, reply, done));
+            }
+            other => self.later.push(other),
+        }
+    }
+
+    /// Shows what is kept, and nothing that may yet be void.
+    fn show(&mut self, ask: Ask) {
+        match ask {
+            Ask::Read(id, reader) => {
+                reader(self.hosted.get(&id).map(|hosted| hosted.machine.session()));
+            }
+            Ask::ReadAll(reader) => {
+                let mut all = self.hosted.values().map(|hosted| hosted.machine.session());
+                reader(&mut all);
+            }
+            Ask::Records(id, after, most, answer) => {
+                let records = self.options.store.records(&id, after, most);
+                // Whoever asked may have given up.
+                let _ = answer.send(records.unwrap_or_default());
+            }
+            Ask::Connect(id, member, number, sink) => self.connect(&id, member, (number, sink)),
+            Ask::Disconnect(id, member, number) => self.disconnect(&id, member, number),
+            _ => {}
+        }
+    }
+
+    fn disconnect(&mut self, id: &SessionId, member: MemberId, number: u64) {
+        let now = Time::from_millis((self.options.clock)());
+        if let Some(hosted) = self.hosted.get_mut(id)
+            && hosted.hub.disconnect(number, member)
+        {
+            // It may have left in the meantime, which is as well.
+            let _ = hosted.machine.handle(now, Input::Lost(member));
+            self.touched.insert(id.clone());
+        }
+    }
+
+    fn create(&mut self, now: Time, id: &SessionId, plan: Plan) -> Result<Answer, Failure> {
+        if self.hosted.contains_key(id) {
+            return Err(Failure::Exists(id.clone()));
+        }
+        let full = self.hosted.len() >= self.options.sessions_max;
+        if full || self.load.percent() > BUSY_MAX {
+            return Err(Failure::Busy);
+        }
+        // Brokers may remember the gates of one that had this name, and must not believe them.
+        let epoch = self
+            .options
+            .store
+            .next_epoch((self.options.clock)() / 1_000);
+        let epoch = epoch.map_err(|error| Failure::Store(error.to_string()))?;
+        let machine = Machine::create(now, id.clone(), plan, epoch);
+        let machine = machine.map_err(Failure::Refused)?;
+        self.host(machine);
+        Ok(Answer::Done)
+    }
+
+    fn host(&mut self, machine: Machine) {
+        let id = machine.session().id().clone();
+        let hosted = Hosted {
+            folded: machine.session().seq(),
+            machine,
+            hub: Hub::default(),
+        };
+        self.touched.insert(id.clone());
+        self.hosted.insert(id, hosted);
+    }
+
+    /// Goes on with what an earlier server has kept.
+    fn recover(&mut self, sessions: Vec<Session>) {
+        let now = Time::from_millis((self.options.clock)());
+        for session in sessions {
+            let id = session.id().clone();
+            let epoch = self.epoch.max(session.epoch() + 1);
+            match Machine::take_over(now, session, epoch) {
+                Ok(machine) => self.host(machine),
+                Err(error) => tracing::error!(%error, %id, "a session cannot be taken over"),
+            }
+        }
+        self.settle();
+        // Or a server that is often started anew would never fold them.
+        for hosted in self.hosted.values() {
+            if let Err(error) = self.options.store.compact(hosted.machine.session(), KEPT) {
+                tracing::error!(%error, "a log was not folded");
+            }
+        }
+    }
+
+    fn connect(&mut self, id: &SessionId, member: MemberId, (number, sink): Way) {
+        let hosted = self.hosted.get_mut(id);
+        let hosted = hosted.filter(|one| one.machine.session().member(member).is_some());
+        let Some(hosted) = hosted else {
+            // It was sent away between joining and connecting.
+            let _ = sink.try_send(Told::Bye("removed"));
+            return;
+        };
+        let session = hosted.machine.session();
+        let reach = Told::Reach(session.reach(member));
+        let state = Told::Frame(hosted.hub.state(session, member));
+        // A new channel has room.
+        let _ = sink.try_send(reach);
+        let _ = sink.try_send(state);
+        hosted.hub.connect(number, member, sink);
+    }
+
+    fn forget(&mut self, id: &SessionId) -> Result<Answer, Failure> {
+        let hosted = self.hosted.get(id);
+        let hosted = hosted.ok_or_else(|| Failure::NoSession(id.clone()))?;
+        let session = hosted.machine.session();
+        if !session.state().is_final() {
+            return Err(Failure::Refused(Refusal::NotNow(session.state())));
+        }
+        let words = lifted(session);
+        let forgotten = self.options.store.forget(id);
+        forgotten.map_err(|error| Failure::Store(error.to_string()))?;
+        self.hosted.remove(id);
+        (self.options.gates)(&words);
+        Ok(Answer::Done)
+    }
+
+    fn tick(&mut self) {
+        let now = Time::from_millis((self.options.clock)());
+        for (id, hosted) in &mut self.hosted {
+            if hosted.machine.deadline().is_some_and(|at| at <= now) {
+                // A tick is never refused.
+                let _ = hosted.machine.handle(now, Input::Tick);
+                self.touched.insert(id.clone());
+            }
+        }
+    }
+
+    /// Keeps what was decided; then answers, opens and closes topics, and tells.
+    fn settle(&mut self) {
+        let mut batch = Vec::new();
+        for id in std::mem::take(&mut self.touched) {
+            if let Some(hosted) = self.hosted.get_mut(&id) {
+                let records = std::iter::from_fn(|| hosted.machine.poll());
+                batch.extend(records.map(|record| (id.clone(), record)));
+            }
+        }
+        let kept = match batch.is_empty() {
+            true => Ok(()),
+            false => self.options.store.append(&batch),
+        };
+        let count = |value: usize| u64::try_from(value).unwrap_or(u64::MAX);
+        if let Err(error) = &kept {
+            tracing::error!(%error, "what was decided is void");
+            self.revert(&batch, error);
+        } else {
+            self.counters
+                .records
+                .fetch_add(count(batch.len()), Ordering::Relaxed);
+            for records in batch.chunk_by(|(one, _), (other, _)| one == other) {
+                self.publish(records);
+            }
+        }
+        for (id, reply, done) in self.replies.drain(..) {
+            let touched = || batch.iter().any(|(of, _)| *of == id);
+            reply(match &kept {
+                Err(error) if touched() => Err(Failure::Store(error.to_string())),
+                _ => done,
+            });
+        }
+        let connections = self.hosted.values().map(|hosted| hosted.hub.len()).sum();
+        let counters = &self.counters;
+        counters
+            .sessions
+            .store(count(self.hosted.len()), Ordering::Relaxed);
+        counters
+            .connections
+            .store(count(connections), Ordering::Relaxed);
+    }
+
+    /// Says what one session has decided and what is kept.
+    fn publish(&mut self, batch: &[(SessionId, Record)]) {
+        let Some((id, _)) = batch.first() else {
+            return;
+        };
+        let records: Vec<_> = batch.iter().map(|(_, record)| record.clone()).collect();
+        (self.options.heard)(id, &records);
+        let Some(hosted) = self.hosted.get_mut(id) else {
+            return;
+        };
+        let session = hosted.machine.session();
+        if records.iter().any(|record| record.event.moves_doors()) {
+            (self.options.gates)(&words(session));
+        }
+        hosted.hub.tell(session, &records);
+        if session.seq() - hosted.folded >= FOLD_AFTER {
+            hosted.folded = session.seq();
+            if let Err(error) = self.options.store.compact(session, KEPT) {
+                tracing::error!(%error, "a log was not folded");
+            }
+        }
+    }
+
+    /// Goes back to what is kept.
+    fn revert(&mut self, batch: &[(SessionId, Record)], error: &StoreError) {
+        for records in batch.chunk_by(|(one, _), (other, _)| one == other) {
+            let Some((id, _)) = records.first() else {
+                continue;
+            };
+            // Members come back by themselves, and see what is true.
+            self.hosted.remove(id);
+            if matches!(error, StoreError::Fenced(lost) if lost == id) {
+                // Another server has it now; to take it back would never end.
+                continue;
+            }
+            match self.options.store.load_one(id) {
+                Ok(Some(session)) => {
+                    let now = Time::from_millis((self.options.clock)());
+                    let epoch = self.epoch.max(session.epoch() + 1);
+                    match Machine::take_over(now, session, epoch) {
+                        Ok(machine) => self.host(machine),
+                        Err(error) => tracing::error!(%error, %id, "a session is lost here"),
+                    }
+                }
+                Ok(None) => {}
+                Err(error) => tracing::error!(%error, %id, "a session is lost here"),
+            }
+        }
+    }
+
+    /// Says all gates again, helps those who are behind, and forgets what has long been over.
+    fn refresh(&mut self) {
+        let now = (self.options.clock)();
+        let mut all = Vec::new();
+        let mut over = Vec::new();
+        for (id, hosted) in &mut self.hosted {
+            let session = hosted.machine.session();
+            hosted.hub.catch_up(session);
+            if !session.state().is_final() {
+                all.extend(words(session));
+            } else if session.changed_ms() + OVER_FOR_MS < now {
+                over.push(id.clone());
+            }
+        }
+        (self.options.gates)(&all);
+        for id in over {
+            if let Err(error) = self.forget(&id) {
+                tracing::warn!(?error, %id, "a session is not forgotten");
+            }
+        }
+    }
+}
+
+/// A connection's number and where it is told things.
+type Way = (u64, mpsc::Sender<Told>);
+
+/// How busy the thread was within the last second or so.
+#[derive(Default)]
+struct Load {
+    since: Option<Instant>,
+    busy: Duration,
+    percent: u64,
+}
+
+impl Load {
+    /// Adds a time of work; the share of late, in percent.
+    fn add(&mut self, began: Instant, ended: Instant) -> u64 {
+        let since = *self.since.get_or_insert(began);
+        self.busy += ended - began;
+        let passed = ended - since;
+        if passed >= Duration::from_secs(1) {
+            let share = self.busy.as_secs_f64() / passed.as_secs_f64();
+            self.percent = (share * 100.0) as u64;
+            (self.since, self.busy) = (Some(ended), Duration::ZERO);
+        }
+        self.percent
+    }
+
+    fn percent(&self) -> u64 {
+        self.percent
+    }
+}

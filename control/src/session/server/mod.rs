@@ -1,0 +1,310 @@
+//! The thread that holds sessions: it decides, keeps, and only then tells.
+
+mod hall;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, SystemTime};
+
+use sangam_session::{Answer, Input, MemberId, Plan, Record, Refusal, Session, SessionId};
+use tokio::sync::{mpsc, oneshot};
+
+use super::gates::Word;
+use super::hub::Told;
+use super::store::{ControlStore, StoreError};
+use hall::Hall;
+
+/// Asks that may wait for the thread.
+const ASKS: usize = 16_384;
+/// How long to wait when the queue is full.
+const FULL: Duration = Duration::from_millis(20);
+
+/// Tells brokers which topics are open.
+pub type Tells = Box<dyn FnMut(&[Word]) + Send>;
+/// Hears of records that were kept.
+pub type Hears = Box<dyn FnMut(&SessionId, &[Record]) + Send>;
+
+/// What a server is started with.
+pub struct ServerOptions {
+    /// Where sessions are kept.
+    pub store: Box<dyn ControlStore>,
+    /// Tells brokers which topics are open.
+    pub gates: Tells,
+    /// Hears of every record that was kept, in order.
+    pub heard: Hears,
+    /// Sessions it takes at most.
+    pub sessions_max: usize,
+    /// Milliseconds since 1970.
+    pub clock: fn() -> u64,
+}
+
+/// Why something asked of a server was not done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Failure {
+    /// There is no such session.
+    NoSession(SessionId),
+    /// There is one of this name already.
+    Exists(SessionId),
+    /// The session refuses.
+    Refused(Refusal),
+    /// The server has as many sessions as it may, or as much to do as it can.
+    Busy,
+    /// What was decided could not be kept, and is void.
+    Store(String),
+    /// The server is stopping.
+    Stopped,
+}
+
+/// What a server counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Statistics {
+    /// Sessions it holds.
+    pub sessions: u64,
+    /// Connections of members.
+    pub connections: u64,
+    /// Records it has written since it started.
+    pub records: u64,
+    /// Share of its time that it was busy of late, in percent.
+    pub busy_percent: u64,
+    /// Changes that were refused.
+    pub refused: u64,
+}
+
+type AllReader = Box<dyn FnOnce(&mut dyn Iterator<Item = &Session>) + Send>;
+type Reader = Box<dyn FnOnce(Option<&Session>) + Send>;
+type Reply = Box<dyn FnOnce(Result<Answer, Failure>) + Send>;
+
+/// What is asked of the thread.
+enum Ask {
+    Create(SessionId, Plan, Reply),
+    Input(SessionId, Input, Reply),
+    Read(SessionId, Reader),
+    ReadAll(AllReader),
+    Records(SessionId, u64, usize, oneshot::Sender<Vec<Record>>),
+    Connect(SessionId, MemberId, u64, mpsc::Sender<Told>),
+    Disconnect(SessionId, MemberId, u64),
+    Forget(SessionId, Reply),
+    Stop,
+}
+
+/// The way to a server's thread; cheap to clone.
+#[derive(Clone)]
+pub struct Sessions {
+    asks: SyncSender<Ask>,
+    counters: Arc<Counters>,
+}
+
+/// The running thread. Dropping it stops the server; what it holds is in its store.
+pub struct Server {
+    sessions: Sessions,
+    thread: Option<JoinHandle<()>>,
+}
+
+#[derive(Default)]
+struct Counters {
+    sessions: AtomicU64,
+    connections: AtomicU64,
+    records: AtomicU64,
+    busy: AtomicU64,
+    refused: AtomicU64,
+    next: AtomicU64,
+}
+
+impl Server {
+    /// Takes over what the store holds, and serves.
+    ///
+    /// # Errors
+    /// The store cannot be read, or the system gives no thread.
+    pub fn start(mut options: ServerOptions) -> Result<Self, StoreError> {
+        let epoch = options.store.next_epoch((options.clock)() / 1_000)?;
+        let sessions = options.store.load()?;
+        let (asks, inbox) = sync_channel(ASKS);
+        let counters = Arc::new(Counters::default());
+        let hall = Hall::new(options, epoch, Arc::clone(&counters), sessions);
+        let thread = std::thread::Builder::new().name("sangam-session".to_owned());
+        let thread = thread.spawn(move || hall.run(&inbox));
+        let thread = thread.map_err(|error| StoreError::Failed(error.to_string()))?;
+        Ok(Self {
+            sessions: Sessions { asks, counters },
+            thread: Some(thread),
+        })
+    }
+
+    /// The way to it.
+    #[must_use]
+    pub fn sessions(&self) -> Sessions {
+        self.sessions.clone()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // A thread that has panicked has said so.
+        let _ = self.sessions.asks.send(Ask::Stop);
+        if let Some(thread) = self.thread.take()
+            && thread.join().is_err()
+        {
+            tracing::error!("the session server had panicked");
+        }
+    }
+}
+
+impl Sessions {
+    /// Makes a session.
+    ///
+    /// # Errors
+    /// [`Failure::Exists`], [`Failure::Busy`], [`Failure::Refused`], [`Failure::Store`].
+    pub async fn create(&self, id: SessionId, plan: Plan) -> Result<(), Failure> {
+        let ask = |reply| Ask::Create(id, plan, reply);
+        self.ask(ask).await.map(drop)
+    }
+
+    /// Asks something of a session; done once it is kept.
+    ///
+    /// # Errors
+    /// [`Failure::NoSession`], [`Failure::Refused`], [`Failure::Store`].
+    pub async fn input(&self, id: &SessionId, input: Input) -> Result<Answer, Failure> {
+        let id = id.clone();
+        self.ask(|reply| Ask::Input(id, input, reply)).await
+    }
+
+    /// Forgets a session that is over.
+    ///
+    /// # Errors
+    /// [`Failure::NoSession`], [`Failure::Refused`] while it is not over.
+    pub async fn forget(&self, id: &SessionId) -> Result<(), Failure> {
+        let id = id.clone();
+        self.ask(|reply| Ask::Forget(id, reply)).await.map(drop)
+    }
+
+    /// Reads from a session.
+    ///
+    /// # Errors
+    /// [`Failure::NoSession`].
+    pub async fn read<T: Send + 'static>(
+        &self,
+        id: &SessionId,
+        read: impl FnOnce(&Session) -> T + Send + 'static,
+    ) -> Result<T, Failure> {
+        let (answer, answered) = oneshot::channel();
+        let reader = Box::new(move |session: Option<&Session>| {
+            // Whoever asked may have given up.
+            let _ = answer.send(session.map(read));
+        });
+        self.send(Ask::Read(id.clone(), reader))?;
+        let read = answered.await.map_err(|_| Failure::Stopped)?;
+        read.ok_or_else(|| Failure::NoSession(id.clone()))
+    }
+
+    /// Reads from all sessions, in the order of their names.
+    ///
+    /// # Errors
+    /// [`Failure::Stopped`], [`Failure::Busy`].
+    pub async fn read_all<T: Send + 'static>(
+        &self,
+        read: impl FnOnce(&mut dyn Iterator<Item = &Session>) -> T + Send + 'static,
+    ) -> Result<T, Failure> {
+        let (answer, answered) = oneshot::channel();
+        self.send(Ask::ReadAll(Box::new(move |sessions| {
+            // As above.
+            let _ = answer.send(read(sessions));
+        })))?;
+        answered.await.map_err(|_| Failure::Stopped)
+    }
+
+    /// Records of a session after a number; those that are kept no more are left out.
+    ///
+    /// # Errors
+    /// [`Failure::Stopped`], [`Failure::Busy`].
+    pub async fn records(
+        &self,
+        id: &SessionId,
+        after: u64,
+        most: usize,
+    ) -> Result<Vec<Record>, Failure> {
+        let (answer, answered) = oneshot::channel();
+        self.send(Ask::Records(id.clone(), after, most, answer))?;
+        answered.await.map_err(|_| Failure::Stopped)
+    }
+
+    /// Connects a member: it is told of everything from now on. The number is for
+    /// [`Self::disconnect`].
+    ///
+    /// # Errors
+    /// [`Failure::Stopped`], [`Failure::Busy`].
+    pub fn connect(
+        &self,
+        id: &SessionId,
+        member: MemberId,
+        sink: mpsc::Sender<Told>,
+    ) -> Result<u64, Failure> {
+        let number = self.counters.next.fetch_add(1, Ordering::Relaxed);
+        self.send(Ask::Connect(id.clone(), member, number, sink))?;
+        Ok(number)
+    }
+
+    /// A connection is gone.
+    pub async fn disconnect(&self, id: &SessionId, member: MemberId, number: u64) {
+        let mut ask = Ask::Disconnect(id.clone(), member, number);
+        // A full queue is no reason to keep a member that is gone.
+        while let Err(TrySendError::Full(back)) = self.asks.try_send(ask) {
+            tokio::time::sleep(FULL).await;
+            ask = back;
+        }
+    }
+
+    /// What was counted.
+    #[must_use]
+    pub fn statistics(&self) -> Statistics {
+        let counters = &self.counters;
+        Statistics {
+            sessions: counters.sessions.load(Ordering::Relaxed),
+            connections: counters.connections.load(Ordering::Relaxed),
+            records: counters.records.load(Ordering::Relaxed),
+            busy_percent: counters.busy.load(Ordering::Relaxed),
+            refused: counters.refused.load(Ordering::Relaxed),
+        }
+    }
+
+    async fn ask(&self, ask: impl FnOnce(Reply) -> Ask) -> Result<Answer, Failure> {
+        let (answer, answered) = oneshot::channel();
+        self.send(ask(Box::new(|done| {
+            // Whoever asked may have given up.
+            let _ = answer.send(done);
+        })))?;
+        answered.await.unwrap_or(Err(Failure::Stopped))
+    }
+
+    fn send(&self, ask: Ask) -> Result<(), Failure> {
+        self.asks.try_send(ask).map_err(|error| match error {
+            TrySendError::Full(_) => Failure::Busy,
+            TrySendError::Disconnected(_) => Failure::Stopped,
+        })
+    }
+}
+
+impl std::fmt::Display for Failure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::NoSession(id) => write!(f, "there is no session {id}"),
+            Self::Exists(id) => write!(f, "there is a session {id} already"),
+            Self::Refused(refusal) => refusal.fmt(f),
+            Self::Busy => f.write_str("the session server has as much to do as it can"),
+            Self::Store(why) => write!(f, "nothing was changed: {why}"),
+            Self::Stopped => f.write_str("the session server is stopping"),
+        }
+    }
+}
+
+impl std::error::Error for Failure {}
+
+/// Milliseconds since 1970 by the system's clock.
+#[must_use]
+pub fn unix_ms() -> u64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    let ms = since.unwrap_or_default().as_millis();
+    u64::try_from(ms).unwrap_or(u64::MAX)
+}

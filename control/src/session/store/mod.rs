@@ -1,0 +1,86 @@
+//! Where sessions are kept.
+
+mod embedded;
+
+use std::fmt;
+
+use sangam_session::{Record, Session, SessionId};
+
+pub use embedded::Embedded;
+
+/// Keeps the logs of sessions. Calls may wait for a disk: they come from a thread of their own.
+pub trait ControlStore: Send {
+    /// A number greater than all it gave before, also to others, and no less than `floor`: the
+    /// epoch of a new holder. With the time as floor, brokers believe also a holder whose store
+    /// was lost.
+    ///
+    /// # Errors
+    /// See [`StoreError`].
+    fn next_epoch(&mut self, floor: u64) -> Result<u64, StoreError>;
+
+    /// Keeps records, all or none, and returns when they would survive a crash.
+    ///
+    /// # Errors
+    /// [`StoreError::Fenced`] if one of them is of an earlier epoch than what is kept.
+    fn append(&mut self, batch: &[(SessionId, Record)]) -> Result<(), StoreError>;
+
+    /// Every session, as its log amounts to.
+    ///
+    /// # Errors
+    /// See [`StoreError`].
+    fn load(&mut self) -> Result<Vec<Session>, StoreError>;
+
+    /// One session; `None` if it is not known.
+    ///
+    /// # Errors
+    /// See [`StoreError`].
+    fn load_one(&mut self, id: &SessionId) -> Result<Option<Session>, StoreError>;
+
+    /// At most `most` records of a session after number `after`. None of those that
+    /// [`Self::compact`] has folded are left.
+    ///
+    /// # Errors
+    /// See [`StoreError`].
+    fn records(
+        &mut self,
+        id: &SessionId,
+        after: u64,
+        most: usize,
+    ) -> Result<Vec<Record>, StoreError>;
+
+    /// Keeps what a session amounts to instead of its log, but for the last `keep` records.
+    ///
+    /// # Errors
+    /// See [`StoreError`].
+    fn compact(&mut self, session: &Session, keep: u64) -> Result<(), StoreError>;
+
+    /// Forgets a session.
+    ///
+    /// # Errors
+    /// See [`StoreError`].
+    fn forget(&mut self, id: &SessionId) -> Result<(), StoreError>;
+}
+
+/// Why a store does not do what is asked.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum StoreError {
+    /// Another server has taken over the session.
+    Fenced(SessionId),
+    /// What is kept cannot be understood.
+    Corrupt(String),
+    /// The disk or the file.
+    Failed(String),
+}
+
+impl fmt::Display for StoreError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Fenced(id) => write!(f, "another server holds the session {id}"),
+            Self::Corrupt(what) => write!(f, "the session store cannot be read: {what}"),
+            Self::Failed(what) => write!(f, "the session store fails: {what}"),
+        }
+    }
+}
+
+impl std::error::Error for StoreError {}

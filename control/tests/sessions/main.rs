@@ -1,0 +1,10 @@
+//! The session server as its callers see it: the API without a network, the store, a crowd.
+
+#![allow(clippy::unwrap_used, reason = "helpers of a test fail like a test")]
+
+mod api;
+mod crowd;
+mod documents;
+mod recovery;
+mod signalling;
+mod stage;

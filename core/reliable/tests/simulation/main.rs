@@ -1,0 +1,88 @@
+//! Networks of keepers and members on virtual time, with links that are cut, brokers that die and
+//! come back empty, and clients that move. Every run follows from its seed.
+//!
+//! `RELIABLE_SEEDS=FIRST..END cargo test -p sangam-reliable --test simulation` runs others.
+
+#![allow(clippy::unwrap_used)] // The helpers of tests are tests, too.
+
+mod check;
+mod client;
+mod disk;
+mod world;
+
+use core::time::Duration;
+use std::ops::Range;
+
+use sangam_reliable::Limits;
+
+use world::{Faults, World};
+
+#[allow(
+    clippy::disallowed_methods,
+    reason = "which runs to replay is told from outside"
+)]
+fn seeds(count: u64) -> Range<u64> {
+    let text = std::env::var("RELIABLE_SEEDS").unwrap_or_default();
+    let range = text.split_once("..").map(|(first, end)| {
+        let number = |text: &str| text.parse().expect("RELIABLE_SEEDS=FIRST..END");
+        number(first)..number(end)
+    });
+    range.unwrap_or(1..1 + count)
+}
+
+#[test]
+fn with_one_failure_at_a_time_nothing_is_lost_or_doubled_and_all_is_in_order() {
+    let limits = Limits {
+        keep_events: 100,
+        ..Limits::default()
+    };
+    for seed in seeds(40) {
+        let mut world = World::new(seed, limits, Faults::OneAtATime);
+        world.run();
+        world.check_complete();
+    }
+}
+
+#[test]
+fn whatever_fails_nothing_is_doubled_and_what_is_missing_is_told() {
+    let limits = Limits {
+        keep_events: 50,
+        topic_bytes: 48 << 10,
+        gap_after: Duration::from_secs(3),
+        ..Limits::default()
+    };
+    for seed in seeds(40) {
+        let mut world = World::new(seed, limits, Faults::Any);
+        world.run();
+        world.check_honest();
+    }
+}
+
+#[test]
+fn what_durable_brokers_have_acknowledged_survives_the_death_of_all() {
+    let limits = Limits {
+        keep_events: 100,
+        gap_after: Duration::from_secs(3),
+        ..Limits::default()
+    };
+    for seed in seeds(10) {
+        let mut world = World::new(seed, limits, Faults::Blackout);
+        world.run();
+        world.check_complete();
+    }
+}
+
+#[test]
+fn a_topic_that_is_full_holds_its_publishers_back_and_loses_nothing() {
+    let limits = Limits {
+        keep_events: 50,
+        topic_bytes: 24 << 10,
+        ..Limits::default()
+    };
+    for seed in seeds(10) {
+        let mut world = World::new(seed, limits, Faults::None);
+        world.slow_readers();
+        world.run();
+        world.check_complete();
+    }
+}

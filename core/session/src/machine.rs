@@ -1,0 +1,207 @@
+//! The one who decides: what is asked becomes events, or is refused.
+
+use std::collections::VecDeque;
+
+use sangam_model::Time;
+
+use crate::limits::SERVICES_MAX;
+use crate::{
+    Caller, Command, Event, Gone, Joining, Key, MemberId, Plan, Record, Refusal, Session,
+    SessionId, State, Timer, text,
+};
+
+/// What happens to a session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Input {
+    /// Somebody asks for something.
+    Command(Caller, Command),
+    /// Somebody wants to come in.
+    Join(Joining),
+    /// Somebody whose connection was gone is back, and proves it.
+    Resume(MemberId, Key),
+    /// A member's connection is gone.
+    Lost(MemberId),
+    /// A service became ready, or stopped to be.
+    Service(String, bool),
+    /// The deadline passed.
+    Tick,
+}
+
+/// What came of an [`Input`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// It is done; [`Machine::poll`] says what follows.
+    Done,
+    /// Somebody came in, or back, under this number.
+    Joined(MemberId),
+}
+
+/// A session and what was decided since it was last asked.
+#[derive(Clone, Debug)]
+pub struct Machine {
+    pub(crate) session: Session,
+    pub(crate) records: VecDeque<Record>,
+    /// Milliseconds since 1970; never goes back.
+    pub(crate) now_ms: u64,
+}
+
+impl Machine {
+    /// A new session, held by `epoch`. `now` counts from 1970, here and everywhere.
+    ///
+    /// # Errors
+    /// [`Refusal::Text`], [`Refusal::Range`], [`Refusal::Full`]: the plan makes no sense.
+    pub fn create(now: Time, id: SessionId, plan: Plan, epoch: u64) -> Result<Self, Refusal> {
+        let plan = sound(plan)?;
+        let now_ms = ms(now);
+        let session = id;
+        let record = Record {
+            seq: 1,
+            at_ms: now_ms,
+            epoch,
+            event: Event::Created { session, plan },
+        };
+        let session = Session::begin(&record).expect("a log begins with a creation");
+        let mut machine = Self {
+            session,
+            records: VecDeque::from([record]),
+            now_ms,
+        };
+        machine.tick();
+        Ok(machine)
+    }
+
+    /// Goes on where another holder stopped: with what the log amounts to, and a greater epoch.
+    /// Whoever was connected is away until it comes back.
+    ///
+    /// # Errors
+    /// [`Refusal::Fenced`] if somebody with this epoch or a greater one has written.
+    pub fn take_over(now: Time, session: Session, epoch: u64) -> Result<Self, Refusal> {
+        if epoch <= session.epoch {
+            return Err(Refusal::Fenced);
+        }
+        let mut machine = Self {
+            session,
+            records: VecDeque::new(),
+            now_ms: ms(now),
+        };
+        machine.session.epoch = epoch;
+        machine.emit(Event::Fenced);
+        for member in machine.session.members.clone().into_values() {
+            if member.away_ms.is_none() {
+                machine.emit(Event::Away { member: member.id });
+            }
+        }
+        machine.tick();
+        Ok(machine)
+    }
+
+    /// The session as it stands.
+    #[must_use]
+    pub const fn session(&self) -> &Session {
+        &self.session
+    }
+
+    /// Takes what happens, and first what is due. Nothing changes if it is refused.
+    ///
+    /// # Errors
+    /// See [`Refusal`].
+    pub fn handle(&mut self, now: Time, input: Input) -> Result<Answer, Refusal> {
+        self.now_ms = self.now_ms.max(ms(now));
+        self.tick();
+        match input {
+            Input::Tick => Ok(Answer::Done),
+            Input::Join(joining) => self.join(joining).map(Answer::Joined),
+            Input::Resume(member, key) => self.resume(member, &key).map(Answer::Joined),
+            Input::Lost(member) => {
+                let member = self.session.member(member);
+                if let Some(member) = member.filter(|member| member.away_ms.is_none()) {
+                    let member = member.id;
+                    self.emit(Event::Away { member });
+                }
+                Ok(Answer::Done)
+            }
+            Input::Service(name, ready) => self.service(name, ready),
+            Input::Command(caller, command) => self.command(caller, command),
+        }
+    }
+
+    /// What was decided, in order; until `None`.
+    pub fn poll(&mut self) -> Option<Record> {
+        self.records.pop_front()
+    }
+
+    /// When to call [`Self::handle`] with a tick.
+    #[must_use]
+    pub fn deadline(&self) -> Option<Time> {
+        let (at, _) = self.session.timers.first()?;
+        Some(Time::from_micros(at.saturating_mul(1_000)))
+    }
+
+    /// Decides something: it is part of the session from now on.
+    pub(crate) fn emit(&mut self, event: Event) {
+        let record = Record {
+            seq: self.session.seq + 1,
+            at_ms: self.now_ms,
+            epoch: self.session.epoch,
+            event,
+        };
+        let applied = self.session.apply(&record);
+        debug_assert!(applied, "the next record of this epoch is always taken");
+        self.records.push_back(record);
+    }
+
+    /// Does what is due. What a timer leads to is an event that ends the timer, so this ends.
+    fn tick(&mut self) {
+        while let Some((at, timer)) = self.session.timers.first().cloned() {
+            if at > self.now_ms {
+                return;
+            }
+            let seq = self.session.seq;
+            match timer {
+                Timer::Start => self.begin(),
+                Timer::End if self.session.state == State::Created => self.end(State::Canceled),
+                Timer::End => self.end(State::Finished),
+                Timer::Away(member) => self.leave(member, Gone::Lost),
+                Timer::Floor(room, medium, member) => {
+                    self.release((&room, medium), member, Gone::Expired);
+                }
+            }
+            if self.session.seq == seq {
+                debug_assert!(false, "a timer that leads to nothing");
+                self.session.timers.pop_first();
+            }
+        }
+    }
+
+    fn service(&mut self, name: String, ready: bool) -> Result<Answer, Refusal> {
+        if !self.session.plan.needs.contains(&name) {
+            return Err(Refusal::Range("the session does not need this service"));
+        }
+        if self.session.ready.contains(&name) != ready {
+            self.emit(Event::Service { name, ready });
+            self.begin();
+        }
+        Ok(Answer::Done)
+    }
+}
+
+/// Milliseconds since 1970.
+fn ms(time: Time) -> u64 {
+    time.as_micros() / 1_000
+}
+
+/// A plan that makes sense.
+pub(crate) fn sound(mut plan: Plan) -> Result<Plan, Refusal> {
+    plan.title = text::name("the title", &plan.title)?;
+    if plan.needs.len() > SERVICES_MAX {
+        return Err(Refusal::Full("services that a session needs", SERVICES_MAX));
+    }
+    for need in &plan.needs {
+        text::word("a service's name", need)?;
+    }
+    let start = plan.start_ms.unwrap_or_default();
+    if plan.end_ms.is_some_and(|end| end <= start) {
+        return Err(Refusal::Range("a session ends after it has begun"));
+    }
+    Ok(plan)
+}

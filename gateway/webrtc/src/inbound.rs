@@ -1,0 +1,196 @@
+//! Datagrams from outside: whose they are, and which shard it is that owns the peer.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use sangam_io::pool::PacketMut;
+use sangam_io::port::{Context, PeerKey};
+use sangam_model::Time;
+use str0m::net::{DatagramRecv, Protocol, Receive};
+
+use crate::credentials::{self, Ufrag};
+use crate::port::WebRtcPort;
+use crate::table::{Home, Note};
+
+/// Calls before others have their turn; the poller tells when there is more.
+const BATCHES_PER_TURN: usize = 8;
+
+/// A datagram, or a unit of a connection.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Inbound<'a> {
+    pub(crate) bytes: &'a [u8],
+    pub(crate) from: SocketAddr,
+    /// The candidate of ours that it was sent to.
+    pub(crate) to: SocketAddr,
+    pub(crate) proto: Protocol,
+}
+
+impl<'a> Inbound<'a> {
+    /// In the library's words; `None` if it is neither STUN, DTLS, RTP nor RTCP.
+    pub(crate) fn receive(&self) -> Option<Receive<'a>> {
+        Some(Receive {
+            proto: self.proto,
+            source: self.from,
+            destination: self.to,
+            contents: DatagramRecv::try_from(self.bytes).ok()?,
+        })
+    }
+
+    /// Our user fragment, if it is a STUN request.
+    pub(crate) fn addressee(&self) -> Option<Ufrag> {
+        // RFC 7983 section 7: the first byte tells the kind.
+        let stun = matches!(self.bytes.first(), Some(0..=3));
+        stun.then(|| credentials::addressee(self.bytes)).flatten()
+    }
+}
+
+impl WebRtcPort {
+    pub(crate) fn receive(&mut self, socket: usize, cx: &mut Context<'_>) {
+        let Some(mut batch) = self.batch.take() else {
+            return;
+        };
+        for _ in 0..BATCHES_PER_TURN {
+            let Some(source) = self.parts.sockets.get(socket) else {
+                break;
+            };
+            let bound = source.local_addr();
+            let got = match source.recv(&mut batch) {
+                Ok(got) => got,
+                Err(error) => {
+                    tracing::warn!(%error, "receiving from WebRTC peers failed");
+                    break;
+                }
+            };
+            for datagram in batch.datagrams() {
+                let inbound = Inbound {
+                    bytes: datagram.bytes,
+                    from: datagram.source,
+                    to: self.parts.places.told(bound, datagram.local),
+                    proto: Protocol::Udp,
+                };
+                self.datagram(inbound, cx);
+            }
+            if got < batch.capacity() {
+                break;
+            }
+        }
+        self.batch = Some(batch);
+    }
+
+    fn datagram(&mut self, inbound: Inbound<'_>, cx: &mut Context<'_>) {
+        if !matches!(inbound.bytes.first(), Some(0..=3 | 20..=63 | 128..=191)) {
+            return self.parts.counts.malformed.one();
+        }
+        let own = self.parts.number;
+        if let Some(ufrag) = inbound.addressee() {
+            return match credentials::shard_of(&ufrag) {
+                Some(shard) if shard == own => self.named(ufrag, inbound, own, cx),
+                Some(shard) => self.forward(shard, inbound, cx),
+                None => self.parts.counts.unknown_name.one(),
+            };
+        }
+        match self.table.home(inbound.from) {
+            Some(Home::Here(key)) => self.drive(key, Some(inbound), cx),
+            Some(Home::Shard(shard)) => self.forward(shard, inbound, cx),
+            None => self.parts.counts.strangers.one(),
+        }
+    }
+
+    /// Hands a datagram to the shard that owns its peer.
+    fn forward(&mut self, shard: u16, inbound: Inbound<'_>, cx: &mut Context<'_>) {
+        let counts = Arc::clone(&self.parts.counts);
+        let Some(packet) = cx.pool.copy(inbound.bytes).map(PacketMut::freeze) else {
+            return counts.overflow.one();
+        };
+        let note = Note::Datagram {
+            packet,
+            from: inbound.from,
+            to: inbound.to,
+            via: self.parts.number,
+        };
+        match self.parts.group.tell(shard, note) {
+            true => counts.forwarded.one(),
+            false => counts.overflow.one(),
+        }
+    }
+
+    /// A STUN request to a peer of this shard, which `via` received. Only if it is signed does its
+    /// address count.
+    fn named(&mut self, ufrag: Ufrag, inbound: Inbound<'_>, via: u16, cx: &mut Context<'_>) {
+        if let Some(key) = self.signed(ufrag, inbound, cx.now) {
+            self.learn(key, (inbound.from, via), cx.now);
+            self.drive(key, Some(inbound), cx);
+        }
+    }
+
+    /// The peer that has signed a request, if it has.
+    pub(crate) fn signed(&self, ufrag: Ufrag, inbound: Inbound<'_>, now: Time) -> Option<PeerKey> {
+        let signed = || {
+            let key = self.by_ufrag.get(&ufrag).copied()?;
+            let peer = self.peers.get(key)?;
+            let input = str0m::Input::Receive(self.clock.instant(now), inbound.receive()?);
+            peer.accepts(&input).then_some(key)
+        };
+        let key = signed();
+        if key.is_none() {
+            self.parts.counts.unknown_name.one();
+        }
+        key
+    }
+
+    fn learn(&mut self, key: PeerKey, (from, via): (SocketAddr, u16), now: Time) {
+        if !self.table.claim(from, Home::Here(key), now) {
+            return self.parts.counts.addresses_full.one();
+        }
+        if via != self.parts.number {
+            let shard = self.parts.number;
+            self.parts.group.tell(via, Note::Owner { from, shard });
+        }
+        let Some(peer) = self.peers.get_mut(key) else {
+            return;
+        };
+        if let Some((old, via)) = peer.heard_at(from, via) {
+            self.parts.counts.addresses_full.one();
+            self.forget(old, via);
+        }
+    }
+
+    /// An address is nobody's any more.
+    pub(crate) fn forget(&mut self, address: SocketAddr, via: u16) {
+        self.table.forget(address);
+        if via != self.parts.number {
+            self.parts.group.tell(via, Note::Gone(address));
+        }
+    }
+
+    /// What another shard says.
+    pub(crate) fn note(&mut self, note: Note, cx: &mut Context<'_>) {
+        match note {
+            Note::Datagram {
+                packet,
+                from,
+                to,
+                via,
+            } => {
+                let inbound = Inbound {
+                    bytes: &packet,
+                    from,
+                    to,
+                    proto: Protocol::Udp,
+                };
+                match (inbound.addressee(), self.table.home(from)) {
+                    (Some(ufrag), _) => self.named(ufrag, inbound, via, cx),
+                    (None, Some(Home::Here(key))) => self.drive(key, Some(inbound), cx),
+                    (None, _) => self.parts.counts.strangers.one(),
+                }
+            }
+            Note::Owner { from, shard } => {
+                if !self.table.claim(from, Home::Shard(shard), cx.now) {
+                    self.parts.counts.addresses_full.one();
+                }
+            }
+            Note::Gone(address) => self.table.forget(address),
+            Note::Connection(moved) => self.adopt(*moved, cx),
+        }
+    }
+}

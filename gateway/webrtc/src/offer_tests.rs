@@ -1,0 +1,85 @@
+use super::*;
+
+const BROWSER: &str = "v=0\r\no=- 1 2 IN IP4 127.0.0.1\r\ns=-\r\nt=0 0\r\n\
+    m=audio 9 UDP/TLS/RTP/SAVPF 111 0 110\r\na=mid:0\r\na=sendonly\r\n\
+    a=rtpmap:111 opus/48000/2\r\na=fmtp:111 minptime=10;useinbandfec=1\r\n\
+    a=rtpmap:110 telephone-event/48000\r\n\
+    m=application 9 UDP/DTLS/SCTP webrtc-datachannel\r\na=mid:1\r\n\
+    m=video 9 UDP/TLS/RTP/SAVPF 96 97 98\r\na=mid:2\r\na=sendonly\r\n\
+    a=rtpmap:96 H264/90000\r\na=fmtp:96 packetization-mode=1;profile-level-id=42e01f\r\n\
+    a=rtpmap:97 rtx/90000\r\na=fmtp:97 apt=96\r\na=rtpmap:98 VP8/90000\r\n\
+    a=rid:f send\r\na=rid:q send\r\na=simulcast:send f;~q\r\n";
+
+#[test]
+fn encodings_come_with_their_repetitions_in_the_order_of_preference() {
+    let offer = Offer::read(BROWSER).unwrap();
+    let names = |medium: &Medium| {
+        let of = |format: &Format| (format.name, format.payload_type, format.repeat);
+        medium.formats.iter().map(of).collect::<Vec<_>>()
+    };
+    assert_eq!(
+        names(&offer.media[0]),
+        [("opus", 111, None), ("PCMU", 0, None)]
+    );
+    assert_eq!(
+        names(&offer.media[1]),
+        [("H264", 96, Some(97)), ("VP8", 98, None)]
+    );
+    assert_eq!((&*offer.media[0].mid, &*offer.media[1].mid), ("0", "2"));
+    assert_eq!(offer.media[0].formats[0].fmtp, "minptime=10;useinbandfec=1");
+}
+
+#[test]
+fn a_medium_that_shares_the_port_of_another_is_not_refused() {
+    let medium = |more: &str| {
+        let sdp = format!("m=audio 0 UDP/TLS/RTP/SAVPF 0\r\na=mid:1\r\n{more}");
+        Offer::read(&sdp).unwrap().media.remove(0).rejected
+    };
+    assert!(medium(""));
+    assert!(!medium("a=bundle-only\r\n"));
+}
+
+#[test]
+fn layers_stand_lowest_first_whatever_the_offer_says() {
+    let offer = Offer::read(BROWSER).unwrap();
+    assert_eq!(offer.media[1].layers, ["q", "f"]);
+    assert_eq!(layers("send h;l;m recv x"), ["l", "m", "h"]);
+    assert_eq!(layers("recv a;b"), [] as [&str; 0]);
+    assert_eq!(layers("recv a send 0;1;2"), ["2", "1", "0"]);
+    assert_eq!(layers("send x,y;~z"), ["x", "z"]);
+}
+
+#[test]
+fn a_publisher_is_left_with_the_encoding_it_prefers() {
+    let mut offer = Offer::read(BROWSER).unwrap();
+    offer.decide();
+    let codecs = offer.codecs();
+    let pts: Vec<u8> = codecs.params().iter().map(|one| *one.pt()).collect();
+    assert_eq!(pts, [111, 96]);
+    let info = offer.media[1].formats[0].info(Class::Video);
+    assert!(info.validate().is_ok());
+    assert_eq!((info.encoding.as_str(), info.clock_rate), ("H264", 90_000));
+}
+
+#[test]
+fn what_nobody_needs_is_refused_by_its_size() {
+    let long = "a=x\r\n".repeat(OFFER_LEN_MAX / 4);
+    assert_eq!(Offer::read(&long), Err(OfferError::TooLong));
+    let many = "m=audio 9 UDP/TLS/RTP/SAVPF 0\r\n".repeat(MEDIA_MAX + 1);
+    assert_eq!(Offer::read(&many), Err(OfferError::TooMuch));
+    let types = "m=audio 9 UDP/TLS/RTP/SAVPF".to_owned() + &" 0".repeat(FORMATS_MAX + 1);
+    assert_eq!(Offer::read(&types), Err(OfferError::TooMuch));
+}
+
+#[test]
+fn an_offer_without_known_media_is_refused() {
+    for sdp in [
+        "",
+        "v=0",
+        "m=",
+        "m=video",
+        "m=video 9 X 96\r\na=rtpmap:96 theora/90000",
+    ] {
+        assert_eq!(Offer::read(sdp), Err(OfferError::NoMedia), "{sdp:?}");
+    }
+}

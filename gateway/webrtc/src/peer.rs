@@ -1,0 +1,389 @@
+//! One peer: the library's machine for it, what it publishes and what it receives.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::sync::mpsc::SyncSender;
+use std::time::Duration;
+
+use sangam_io::port::{Action, Context, PeerKey};
+use sangam_model::{StreamId, Time};
+use sangam_wire::{Message, Refusal};
+use str0m::bwe::{Bitrate, BweKind};
+use str0m::change::SdpOffer;
+use str0m::net::Receive;
+use str0m::{Event, IceConnectionState, Input, Output, Rtc, RtcError};
+
+use crate::clock::Clock;
+use crate::counts::Counts;
+use crate::credentials::{self, Ufrag};
+use crate::egress::Egress;
+use crate::ingest::Ingest;
+use crate::item::Item;
+use crate::outbox::Outbox;
+use crate::signalling::{Arrival, Description, PeerId, Restart, with_credentials};
+use crate::slot::{LAYER_REQUEST, Wishes};
+
+/// How long a peer that is not heard may take to come back, for instance by a restart of ICE.
+const RETURN_WITHIN: Duration = Duration::from_secs(30);
+/// Addresses of one peer that are remembered: those of its candidates.
+const ADDRESSES: usize = 8;
+/// Rounds of one call: with a pacer each packet needs one.
+const ROUNDS: usize = 128;
+/// The request number of a peer's token; others are counted from 1.
+const TOKEN: u32 = 0;
+
+/// A peer and everything that is its own.
+pub(crate) struct Peer {
+    pub(crate) id: PeerId,
+    pub(crate) ufrag: Ufrag,
+    rtc: Rtc,
+    offer: String,
+    ingest: Ingest,
+    egress: Egress,
+    /// Where it was heard, and in which shard.
+    addresses: Vec<(SocketAddr, u16)>,
+    asking: Option<Asking>,
+    connected: bool,
+    /// When it is given up unless something changes.
+    give_up: Option<Time>,
+    desired: u64,
+}
+
+/// Until the broker has answered everything, so does nobody else.
+struct Asking {
+    open: usize,
+    answer: SyncSender<Result<(), Refusal>>,
+}
+
+/// What a peer is driven with.
+pub(crate) struct Hands<'a, 'b> {
+    pub(crate) key: PeerKey,
+    pub(crate) cx: &'a mut Context<'b>,
+    pub(crate) out: &'a mut Outbox,
+    pub(crate) counts: &'a Counts,
+    pub(crate) clock: Clock,
+}
+
+/// Why a peer ends.
+#[derive(Debug)]
+pub(crate) enum End {
+    /// It said so, or somebody for it.
+    Left,
+    /// It never connected.
+    Unconnected,
+    /// It was not heard any more.
+    Lost,
+    /// DTLS, SRTP or the library gave up.
+    Failed(String),
+    /// The broker took back what it granted.
+    Refused(Refusal),
+}
+
+impl fmt::Display for End {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Left => f.write_str("it left"),
+            Self::Unconnected => f.write_str("it did not connect in time"),
+            Self::Lost => f.write_str("it was not heard any more"),
+            Self::Failed(why) => f.write_str(why),
+            Self::Refused(reason) => reason.fmt(f),
+        }
+    }
+}
+
+impl From<RtcError> for End {
+    fn from(error: RtcError) -> Self {
+        Self::Failed(error.to_string())
+    }
+}
+
+impl<'b> Hands<'_, 'b> {
+    fn wishes(&mut self) -> Wishes<'_, 'b> {
+        Wishes {
+            peer: self.key,
+            cx: self.cx,
+            counts: self.counts,
+        }
+    }
+}
+
+impl Peer {
+    /// A new peer; what it asks of the broker is queued.
+    pub(crate) fn new(arrival: Arrival, ufrag: Ufrag, hands: &mut Hands<'_, '_>) -> Self {
+        let mut open = 0;
+        let peer = hands.key;
+        let actions = &mut hands.cx.actions;
+        if let Some(token) = arrival.token {
+            open += 1;
+            actions.push(Action::Authenticate {
+                peer,
+                request: TOKEN,
+                token,
+                address: arrival.address,
+            });
+        }
+        for (request, input) in (1..).zip(arrival.ingest.inputs()) {
+            open += 1;
+            actions.push(Action::Publish {
+                peer,
+                request,
+                topic: input.topic.clone(),
+                media: input.media.clone(),
+                source: None,
+            });
+        }
+        for (request, filter) in (1..).zip(arrival.filters) {
+            open += 1;
+            actions.push(Action::Subscribe {
+                peer,
+                request,
+                filter,
+            });
+        }
+        Self {
+            id: arrival.id,
+            ufrag,
+            rtc: arrival.rtc,
+            offer: arrival.offer,
+            ingest: arrival.ingest,
+            egress: arrival.egress,
+            addresses: Vec::new(),
+            asking: Some(Asking {
+                open,
+                answer: arrival.answer,
+            }),
+            connected: false,
+            give_up: Some(hands.cx.now + arrival.connect_within),
+            desired: 0,
+        }
+    }
+
+    /// Whether this is a datagram that the peer has signed.
+    pub(crate) fn accepts(&self, receive: &Input<'_>) -> bool {
+        self.rtc.accepts(receive)
+    }
+
+    /// Where the peer is heard, and by which shard.
+    pub(crate) fn addresses(&self) -> &[(SocketAddr, u16)] {
+        &self.addresses
+    }
+
+    /// Remembers an address of the peer; the one that is given up for it, if there are too many.
+    pub(crate) fn heard_at(&mut self, address: SocketAddr, via: u16) -> Option<(SocketAddr, u16)> {
+        if self.addresses.iter().any(|(known, _)| *known == address) {
+            return None;
+        }
+        self.addresses.push((address, via));
+        (self.addresses.len() > ADDRESSES).then(|| self.addresses.remove(0))
+    }
+
+    /// Lets time pass, with or without a datagram; when to be called again.
+    pub(crate) fn turn(
+        &mut self,
+        input: Option<Receive<'_>>,
+        hands: &mut Hands<'_, '_>,
+    ) -> Result<Time, End> {
+        let now = hands.clock.instant(hands.cx.now);
+        self.rtc.handle_input(match input {
+            Some(receive) => Input::Receive(now, receive),
+            None => Input::Timeout(now),
+        })?;
+        let mut next = self.drain(hands)?;
+        for _ in 0..ROUNDS {
+            // The pacer lets one packet go for each look at the clock.
+            let before = hands.out.len();
+            if next > hands.cx.now {
+                break;
+            }
+            self.rtc.handle_input(Input::Timeout(now))?;
+            next = self.drain(hands)?;
+            if hands.out.len() == before {
+                break;
+            }
+        }
+        match self.give_up {
+            Some(at) if at <= hands.cx.now && self.connected => Err(End::Lost),
+            Some(at) if at <= hands.cx.now => Err(End::Unconnected),
+            Some(at) => Ok(next.min(at)),
+            None => Ok(next),
+        }
+    }
+
+    /// Sends a burst; how many packets, and when to be called again.
+    pub(crate) fn send(
+        &mut self,
+        burst: &mut [Item],
+        hands: &mut Hands<'_, '_>,
+    ) -> Result<Option<Time>, End> {
+        let at = hands.clock.instant(hands.cx.now);
+        let written = self
+            .egress
+            .write(burst, (&mut self.rtc, at), &mut hands.wishes());
+        if written == 0 {
+            return Ok(None);
+        }
+        self.turn(None, hands).map(Some)
+    }
+
+    /// The broker tells something.
+    pub(crate) fn told(&mut self, message: Message, hands: &mut Hands<'_, '_>) -> Result<(), End> {
+        match message {
+            Message::Published { request, stream } => {
+                self.ingest
+                    .published(request.saturating_sub(1) as usize, stream);
+                self.answered();
+            }
+            Message::Accepted { request } if request != LAYER_REQUEST => self.answered(),
+            Message::Refused { request, reason } if request != LAYER_REQUEST => {
+                if let Some(asking) = self.asking.take() {
+                    let _ = asking.answer.send(Err(reason));
+                }
+                return Err(End::Refused(reason));
+            }
+            Message::Announce {
+                stream,
+                topic,
+                media,
+            } => self
+                .egress
+                .announced((stream, topic, media), &mut hands.wishes()),
+            Message::Retire { stream } if !self.ingest.retired(stream) => {
+                self.egress.retired(stream, &mut hands.wishes());
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Feedback about a stream that the peer publishes: a wish for a key frame. What is lost on its
+    /// way here the library asks for itself, and what was lost behind is in the broker's caches.
+    pub(crate) fn asked_for_key_frame(&mut self, stream: StreamId) -> Result<(), End> {
+        self.ingest.ask_key_frame(stream, &mut self.rtc);
+        Ok(())
+    }
+
+    /// Candidates that the peer found later.
+    pub(crate) fn trickle(&mut self, candidates: Vec<str0m::Candidate>) -> Result<(), End> {
+        for candidate in candidates {
+            self.rtc.add_remote_candidate(candidate);
+        }
+        Ok(())
+    }
+
+    /// Starts ICE anew.
+    pub(crate) fn restart(&mut self, restart: Restart, now: Time) -> Result<(), End> {
+        let offer = with_credentials(&self.offer, &restart.theirs);
+        let failed = |error: String| End::Failed(error);
+        let sdp = SdpOffer::from_sdp_string(&offer).map_err(|error| failed(error.to_string()))?;
+        self.rtc.sdp_api().accept_offer(sdp)?;
+        self.ufrag = credentials::ufrag(&restart.ours.ufrag)
+            .ok_or_else(|| failed("credentials of another make".to_owned()))?;
+        self.rtc
+            .direct_api()
+            .set_local_ice_credentials(restart.ours);
+        self.trickle(restart.candidates)?;
+        self.give_up = Some(now + RETURN_WITHIN);
+        self.offer = offer;
+        Ok(())
+    }
+
+    /// Says goodbye as far as the peer can be reached.
+    pub(crate) fn close(&mut self, hands: &mut Hands<'_, '_>) {
+        if self.rtc.close().is_ok() {
+            let _ = self.drain(hands);
+        }
+    }
+
+    pub(crate) fn describe(&self) -> Description {
+        Description {
+            connected: self.connected,
+            publishes: self
+                .ingest
+                .inputs()
+                .iter()
+                .map(|input| input.topic.clone())
+                .collect(),
+            plays: self.egress.shown(),
+        }
+    }
+
+    fn answered(&mut self) {
+        let Some(asking) = &mut self.asking else {
+            return;
+        };
+        asking.open = asking.open.saturating_sub(1);
+        if asking.open == 0
+            && let Some(asking) = self.asking.take()
+        {
+            // Whoever asked may have given up waiting.
+            let _ = asking.answer.send(Ok(()));
+        }
+    }
+
+    /// Takes everything that the library has to say; when it wants to be called again.
+    fn drain(&mut self, hands: &mut Hands<'_, '_>) -> Result<Time, End> {
+        loop {
+            match self.rtc.poll_output()? {
+                Output::Timeout(at) if self.rtc.is_alive() => return Ok(hands.clock.time(at)),
+                Output::Timeout(_) => return Err(End::Left),
+                Output::Transmit(transmit) => hands.out.push(transmit),
+                Output::Event(event) => self.event(event, hands)?,
+            }
+        }
+    }
+
+    fn event(&mut self, event: Event, hands: &mut Hands<'_, '_>) -> Result<(), End> {
+        let peer = hands.key;
+        match event {
+            Event::Connected => {
+                hands.counts.connected.one();
+                self.connected = true;
+                self.give_up = None;
+                self.egress.connected(&mut hands.wishes());
+            }
+            Event::IceConnectionStateChange(IceConnectionState::Disconnected) => {
+                self.give_up = Some(hands.cx.now + RETURN_WITHIN);
+            }
+            Event::IceConnectionStateChange(
+                IceConnectionState::Connected | IceConnectionState::Completed,
+            ) if self.connected => self.give_up = None,
+            Event::RtpPacket(packet) => {
+                let room = (hands.cx.pool, hands.cx.now);
+                let event = self
+                    .ingest
+                    .event(&packet, &mut self.rtc, room, hands.counts);
+                let action = event.map(|packet| Action::Ingest { peer, packet });
+                hands.cx.actions.extend(action);
+            }
+            Event::SenderFeedback(report) => {
+                let event = self.ingest.report(&report, hands.cx.pool);
+                let action = event.map(|packet| Action::Ingest { peer, packet });
+                hands.cx.actions.extend(action);
+            }
+            Event::KeyframeRequest(request) => {
+                self.egress
+                    .key_frame_wanted(request.mid, &mut hands.wishes());
+            }
+            Event::EgressBitrateEstimate(BweKind::Twcc { estimate, .. }) => {
+                self.estimated(estimate, hands);
+            }
+            Event::Closed => return Err(End::Left),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn estimated(&mut self, estimate: Bitrate, hands: &mut Hands<'_, '_>) {
+        let now = hands.cx.now;
+        tracing::trace!(peer = %self.id, %estimate, "the path is estimated");
+        self.egress
+            .estimated(estimate.as_u64(), &mut hands.wishes());
+        let desired = self.egress.desired(now).unwrap_or(0);
+        if desired != self.desired {
+            self.desired = desired;
+            self.rtc
+                .bwe()
+                .set_bitrate(Bitrate::ZERO, Bitrate::bps(desired));
+        }
+    }
+}

@@ -1,0 +1,10 @@
+//! Brokers with the gateway, and peers that behave as browsers do.
+
+#![allow(clippy::unwrap_used, reason = "helpers of a test fail like a test")]
+
+mod hostile;
+mod layers;
+mod media;
+mod paths;
+mod peer;
+mod stage;

@@ -1,0 +1,77 @@
+//! Ways between peer and broker that are not a quiet pair of UDP ports.
+
+use crate::peer::{Kind, Peer};
+use crate::stage::Stage;
+
+fn watch(publisher: &mut Peer, player: &mut Peer, pictures: usize) {
+    let wanted = player.pictures().len() + pictures;
+    player.until_with(
+        "pictures",
+        |player| player.pictures().len() >= wanted,
+        || {
+            publisher.show(true);
+        },
+    );
+}
+
+#[test]
+fn tcp_serves_where_udp_does_not_pass() {
+    let stage = Stage::new();
+    let mut players: Vec<Peer> = (0..3).map(|_| Peer::by_tcp(Kind::Receives)).collect();
+    let mut publisher = Peer::by_tcp(Kind::Sends);
+    stage.publish(&mut publisher, "demo/anna");
+    for player in &mut players {
+        stage.play(player, "demo/anna");
+    }
+    for player in &mut players {
+        watch(&mut publisher, player, 10);
+    }
+    assert_eq!(stage.count("tcp_accepted"), 4);
+}
+
+#[test]
+fn shards_pass_on_what_belongs_to_others() {
+    let stage = Stage::new();
+    let mut publisher = Peer::new(Kind::Sends);
+    stage.publish(&mut publisher, "demo/anna");
+    let mut players: Vec<Peer> = (0..6).map(|_| Peer::new(Kind::Receives)).collect();
+    for player in &mut players {
+        stage.play(player, "demo/anna");
+        watch(&mut publisher, player, 3);
+    }
+    // Of seven peers in three shards the kernel gives few to their own.
+    assert!(stage.count("forwarded") > 0);
+    assert_eq!(stage.count("overflow"), 0);
+}
+
+#[test]
+fn a_peer_that_changes_its_network_goes_on() {
+    let stage = Stage::new();
+    let mut publisher = Peer::new(Kind::Sends);
+    stage.publish(&mut publisher, "demo/anna");
+    let mut player = Peer::new(Kind::Receives);
+    let joined = stage.play(&mut player, "demo/anna");
+    watch(&mut publisher, &mut player, 5);
+
+    let offer = player.move_away();
+    let line = |name: &str| {
+        let found = offer.lines().find(|line| line.starts_with(name));
+        found.unwrap().to_owned() + "\r\n"
+    };
+    let fragment = line("a=ice-ufrag:") + &line("a=ice-pwd:");
+    let restarted = stage.gateway.patch(joined.id, &fragment).unwrap().unwrap();
+    assert_ne!(restarted.generation, joined.generation);
+    player.moved(&joined.answer, &restarted.answer);
+    watch(&mut publisher, &mut player, 20);
+    assert_eq!(stage.count("restarted"), 1);
+    assert_eq!(stage.count("connected"), 2, "DTLS goes on as it was");
+}
+
+#[test]
+fn late_candidates_are_taken_and_change_nothing() {
+    let stage = Stage::new();
+    let mut player = Peer::new(Kind::Receives);
+    let joined = stage.play(&mut player, "demo/anna");
+    let late = "a=mid:0\r\na=candidate:1 1 udp 2122260223 192.0.2.1 61764 typ host\r\n";
+    assert_eq!(stage.gateway.patch(joined.id, late), Ok(None));
+}

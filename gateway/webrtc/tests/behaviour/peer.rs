@@ -1,0 +1,337 @@
+//! A peer as a browser is one: full ICE, DTLS, SRTP, by the same library in its other role.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
+use std::time::{Duration, Instant};
+
+use str0m::change::{SdpAnswer, SdpPendingOffer};
+use str0m::media::{Direction, MediaKind, Mid, Rid, Simulcast, SimulcastLayer};
+use str0m::net::{Protocol, Receive, TcpType, Transmit};
+use str0m::rtp::{ExtensionValues, RtpPacket, RtpWrite};
+use str0m::{Candidate, Event, Input, Output, Rtc};
+
+use crate::stage::PATIENCE;
+
+/// What a peer offers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Sends,
+    Receives,
+    /// VP8 in so many layers.
+    SendsLayers(usize),
+}
+
+pub(crate) const RIDS: [&str; 3] = ["q", "h", "f"];
+/// Bytes of what is sent as a picture.
+const PICTURE: usize = 600;
+
+pub(crate) struct Peer {
+    rtc: Rtc,
+    way: Way,
+    local: SocketAddr,
+    offer: String,
+    pending: Option<SdpPendingOffer>,
+    /// Where it has moved to.
+    fresh: Option<Candidate>,
+    audio: Mid,
+    video: Mid,
+    /// Of sound, and of each layer of the picture.
+    sequences: [u64; 4],
+    timestamp: u32,
+    pub(crate) connected: bool,
+    pub(crate) closed: bool,
+    pub(crate) received: Vec<RtpPacket>,
+    pub(crate) key_requests: usize,
+    /// The next so many datagrams of media are lost on their way here.
+    pub(crate) loses: usize,
+}
+
+enum Way {
+    Udp(UdpSocket),
+    /// Open once the answer has told where to; and what has come of the next unit.
+    Tcp(Option<TcpStream>, Vec<u8>),
+}
+
+impl Peer {
+    pub(crate) fn new(kind: Kind) -> Self {
+        let (way, candidate) = udp();
+        Self::by(way, candidate, kind)
+    }
+
+    /// For a network that lets no UDP pass.
+    pub(crate) fn by_tcp(kind: Kind) -> Self {
+        // RFC 6544 section 4.5: an active candidate names the discard port.
+        let local = SocketAddr::from((Ipv4Addr::LOCALHOST, 9));
+        let builder = Candidate::builder().tcp().host(local);
+        let candidate = builder.tcptype(TcpType::Active).build().unwrap();
+        Self::by(Way::Tcp(None, Vec::new()), candidate, kind)
+    }
+
+    fn by(way: Way, candidate: Candidate, kind: Kind) -> Self {
+        let local = candidate.addr();
+        let mut rtc = Rtc::builder()
+            .clear_codecs()
+            .enable_opus(true, false)
+            .enable_vp8(true)
+            .set_rtp_mode(true)
+            .build(Instant::now());
+        rtc.add_local_candidate(candidate);
+        let direction = match kind {
+            Kind::Receives => Direction::RecvOnly,
+            _ => Direction::SendOnly,
+        };
+        let layers = |count: usize| Simulcast {
+            send: RIDS[..count]
+                .iter()
+                .map(|rid| SimulcastLayer::new(rid))
+                .collect(),
+            recv: Vec::new(),
+        };
+        let simulcast = match kind {
+            Kind::SendsLayers(count) => Some(layers(count)),
+            _ => None,
+        };
+        let mut api = rtc.sdp_api();
+        let audio = api.add_media(MediaKind::Audio, direction, None, None, None);
+        let video = api.add_media(MediaKind::Video, direction, None, None, simulcast);
+        let (offer, pending) = api.apply().unwrap();
+        Self {
+            rtc,
+            way,
+            local,
+            offer: offer.to_sdp_string(),
+            pending: Some(pending),
+            fresh: None,
+            audio,
+            video,
+            sequences: [100; 4],
+            timestamp: 90_000,
+            connected: false,
+            closed: false,
+            received: Vec::new(),
+            key_requests: 0,
+            loses: 0,
+        }
+    }
+
+    pub(crate) fn offer(&self) -> String {
+        self.offer.clone()
+    }
+
+    pub(crate) fn answer(&mut self, answer: &str) {
+        let sdp = SdpAnswer::from_sdp_string(answer).unwrap();
+        let pending = self.pending.take().unwrap();
+        if let Way::Tcp(stream, _) = &mut self.way {
+            let line = answer
+                .lines()
+                .find(|line| line.contains("tcptype passive"))
+                .unwrap();
+            let candidate = Candidate::from_sdp_string(&line[2..]).unwrap();
+            let open = TcpStream::connect(candidate.addr()).unwrap();
+            open.set_nodelay(true).unwrap();
+            *stream = Some(open);
+        }
+        self.rtc.sdp_api().accept_answer(pending, sdp).unwrap();
+    }
+
+    /// Another address, as when a telephone changes networks; the new offer restarts ICE.
+    pub(crate) fn move_away(&mut self) -> String {
+        let (way, candidate) = udp();
+        self.local = candidate.addr();
+        self.way = way;
+        let mut api = self.rtc.sdp_api();
+        api.ice_restart(false);
+        let (offer, pending) = api.apply().unwrap();
+        self.pending = Some(pending);
+        self.fresh = Some(candidate);
+        offer.to_sdp_string()
+    }
+
+    /// The new answer is the old one with other credentials.
+    pub(crate) fn moved(&mut self, answer: &str, fragment: &str) {
+        let value = |name: &str| {
+            let line = fragment.lines().find(|line| line.starts_with(name));
+            line.unwrap().to_owned()
+        };
+        let (ufrag, pass) = (value("a=ice-ufrag:"), value("a=ice-pwd:"));
+        let lines = answer.lines().map(|line| match line {
+            line if line.starts_with("a=ice-ufrag:") => ufrag.clone(),
+            line if line.starts_with("a=ice-pwd:") => pass.clone(),
+            // Candidates name the credentials that they belong to.
+            line => line.split(" ufrag ").next().unwrap_or_default().to_owned(),
+        });
+        self.answer(&lines.map(|line| line + "\r\n").collect::<String>());
+        // Only now has the library forgotten the old ones.
+        let fresh = self.fresh.take().unwrap();
+        self.rtc.add_local_candidate(fresh);
+    }
+
+    /// Sends a packet of sound, so loud.
+    pub(crate) fn speak(&mut self, below: i8) {
+        self.sequences[0] += 1;
+        self.timestamp = self.timestamp.wrapping_add(960);
+        let values = ExtensionValues {
+            audio_level: Some(-below),
+            voice_activity: Some(true),
+            ..ExtensionValues::default()
+        };
+        let (mid, sequence, timestamp) = (self.audio, self.sequences[0], self.timestamp);
+        let pt = self.payload_type(mid);
+        let payload: &[u8] = &[7; 80];
+        let write = RtpWrite::new(pt, sequence.into(), timestamp, Instant::now(), payload);
+        let mut api = self.rtc.direct_api();
+        let sender = api.stream_tx_by_mid(mid, None).unwrap();
+        sender.write_rtp(write.ext_vals(values));
+        self.pass();
+    }
+
+    /// Sends a picture of one packet.
+    pub(crate) fn show(&mut self, key: bool) {
+        self.show_layer(None, key, PICTURE);
+    }
+
+    /// The same in a layer, so large.
+    pub(crate) fn show_layer(&mut self, layer: Option<usize>, key: bool, size: usize) {
+        let place = 1 + layer.unwrap_or(0);
+        self.sequences[place] += 1;
+        self.timestamp = self.timestamp.wrapping_add(3_600);
+        let (mid, sequence, timestamp) = (self.video, self.sequences[place], self.timestamp);
+        let pt = self.payload_type(mid);
+        // RFC 7741: start of a partition, a picture id; then the inverse key frame bit.
+        let id = 0x8000 | (sequence as u16 & 0x7fff);
+        let [high, low] = id.to_be_bytes();
+        let mut payload = vec![0x90, 0x80, high, low, u8::from(!key)];
+        payload.resize(size, 0x55);
+        let write = RtpWrite::new(pt, sequence.into(), timestamp, Instant::now(), payload);
+        let rid = layer.map(|layer| Rid::from(RIDS[layer]));
+        let mut api = self.rtc.direct_api();
+        let sender = api.stream_tx_by_mid(mid, rid).unwrap();
+        sender.write_rtp(write.marker(true).nackable(true));
+        self.pass();
+    }
+
+    /// Pictures and sounds that were received.
+    pub(crate) fn pictures(&self) -> Vec<&RtpPacket> {
+        self.received
+            .iter()
+            .filter(|packet| packet.payload.len() >= 100)
+            .collect()
+    }
+
+    pub(crate) fn sounds(&self) -> Vec<&RtpPacket> {
+        self.received
+            .iter()
+            .filter(|packet| packet.payload.len() < 100)
+            .collect()
+    }
+
+    #[track_caller]
+    pub(crate) fn until(&mut self, what: &str, done: impl Fn(&Self) -> bool) {
+        self.until_with(what, done, || {});
+    }
+
+    /// The same, while others do something.
+    #[track_caller]
+    pub(crate) fn until_with(
+        &mut self,
+        what: &str,
+        done: impl Fn(&Self) -> bool,
+        mut meanwhile: impl FnMut(),
+    ) {
+        let end = Instant::now() + PATIENCE;
+        while !done(self) {
+            assert!(Instant::now() < end, "in vain: {what}");
+            meanwhile();
+            self.pass();
+        }
+    }
+
+    /// Lets some milliseconds pass.
+    pub(crate) fn pass(&mut self) {
+        self.rtc
+            .handle_input(Input::Timeout(Instant::now()))
+            .unwrap();
+        self.drain();
+        let mut buffer = [0; 65_536];
+        while let Some((len, from)) = self.read(&mut buffer) {
+            let bytes = &buffer[..len];
+            let media =
+                matches!(bytes.first(), Some(128..=191)) && !(192..=223).contains(&bytes[1]);
+            if media && self.loses > 0 {
+                self.loses -= 1;
+                continue;
+            }
+            let proto = match self.way {
+                Way::Udp(_) => Protocol::Udp,
+                Way::Tcp(..) => Protocol::Tcp,
+            };
+            if let Ok(receive) = Receive::new(proto, from, self.local, bytes) {
+                let input = Input::Receive(Instant::now(), receive);
+                self.rtc.handle_input(input).unwrap();
+                self.drain();
+            }
+        }
+    }
+
+    fn drain(&mut self) {
+        loop {
+            match self.rtc.poll_output().unwrap() {
+                Output::Timeout(_) => return,
+                Output::Transmit(transmit) => self.write(&transmit),
+                Output::Event(Event::Connected) => self.connected = true,
+                Output::Event(Event::Closed) => self.closed = true,
+                Output::Event(Event::RtpPacket(packet)) => self.received.push(packet),
+                Output::Event(Event::KeyframeRequest(_)) => self.key_requests += 1,
+                Output::Event(_) => {}
+            }
+        }
+    }
+
+    fn write(&mut self, transmit: &Transmit) {
+        match &mut self.way {
+            Way::Udp(socket) => {
+                let _ = socket.send_to(&transmit.contents, transmit.destination);
+            }
+            Way::Tcp(stream, _) => {
+                let len = (transmit.contents.len() as u16).to_be_bytes();
+                let unit = [&len[..], &transmit.contents].concat();
+                stream.as_mut().unwrap().write_all(&unit).unwrap();
+            }
+        }
+    }
+
+    fn read(&mut self, buffer: &mut [u8]) -> Option<(usize, SocketAddr)> {
+        const WAIT: Duration = Duration::from_millis(2);
+        match &mut self.way {
+            Way::Udp(socket) => {
+                socket.set_read_timeout(Some(WAIT)).unwrap();
+                socket.recv_from(buffer).ok()
+            }
+            Way::Tcp(stream, begun) => {
+                let stream = stream.as_mut()?;
+                stream.set_read_timeout(Some(WAIT)).unwrap();
+                let mut piece = [0; 4_096];
+                match stream.read(&mut piece) {
+                    Ok(len) => begun.extend(&piece[..len]),
+                    Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                    Err(error) => panic!("{error}"),
+                }
+                let len = usize::from(u16::from_be_bytes(*begun.first_chunk()?));
+                let unit = begun.get(2..2 + len)?;
+                buffer[..len].copy_from_slice(unit);
+                begun.drain(..2 + len);
+                Some((len, stream.peer_addr().unwrap()))
+            }
+        }
+    }
+
+    fn payload_type(&self, mid: Mid) -> str0m::media::Pt {
+        self.rtc.media(mid).unwrap().remote_pts()[0]
+    }
+}
+
+fn udp() -> (Way, Candidate) {
+    let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let local = socket.local_addr().unwrap();
+    (Way::Udp(socket), Candidate::host(local, "udp").unwrap())
+}

@@ -1,0 +1,97 @@
+//! `hop`: what a broker adds to the way of an event while its own participants take 80 % of it.
+
+use super::{Reports, columns, double_queue, row_span, scaled};
+use crate::args::{Options, Receivers};
+use crate::error::Error;
+use crate::load::Media;
+use crate::process::Queuing;
+use crate::progress::Progress;
+use crate::report::{Bound, Report, Row};
+use crate::scenario::{self, Meeting, Plan};
+
+/// Measured participants at the end of the way.
+const FEW: usize = 6;
+/// What a hop may add to the median.
+const HOP_MS_MAX: f64 = 0.3;
+
+/// What is between the first broker and the last.
+struct Way {
+    name: &'static str,
+    /// Participants at each broker; the stream enters at the first.
+    users: Vec<usize>,
+    loaded: bool,
+}
+
+/// Measures the last broker's latency with nothing between, an idle broker, and a loaded one.
+pub(super) fn run(options: &Options) -> Result<Reports, Error> {
+    let mut report = Report::new("hop", "What a broker on the way adds to a video event");
+    let mut progress = Progress::new(4);
+    progress.at("how many participants a broker could carry");
+    let many = double_queue::capacity(Queuing::Double)? * double_queue::LOADED;
+    let many = scaled(many as usize, options);
+    progress.step();
+    let way = |name, users: &[usize], loaded| Way {
+        name,
+        users: users.to_vec(),
+        loaded,
+    };
+    let ways = [
+        way("two brokers", &[2, FEW], false),
+        way("an idle broker between", &[2, 2, FEW], false),
+        way("a loaded broker between", &[2, many, FEW], true),
+    ];
+    let mut medians = Vec::new();
+    for way in &ways {
+        progress.at(way.name);
+        medians.push(measure(&mut report, way, options)?);
+        progress.step();
+    }
+    for (way, median) in ways.iter().zip(&medians).skip(1) {
+        let name = format!("{}: added to the median, in ms", way.name);
+        let bound = Bound::AtMost(HOP_MS_MAX);
+        report.verdict.check(name, median - medians[0], bound);
+    }
+    report.notes = notes();
+    Ok(vec![("hop".to_owned(), report)])
+}
+
+/// The median at the last broker, in milliseconds.
+fn measure(report: &mut Report, way: &Way, options: &Options) -> Result<f64, Error> {
+    let plan = Plan {
+        media: Media::Video,
+        brokers: way.users.len(),
+        shards: 1,
+        queuing: Queuing::Double,
+        meetings: vec![Meeting::measured(0, way.users.clone())],
+        receivers: Receivers::Sink,
+        span: row_span(options),
+    };
+    let outcome = scenario::run(&plan)?;
+    let mut row = Row::default()
+        .with("way", way.name)
+        .with("brokers", way.users.len())
+        .with("users", plan.participants())
+        .with("loaded", way.loaded);
+    let last = outcome.among(|probe| probe.broker + 1 == way.users.len());
+    let median = last
+        .as_ref()
+        .map_or(f64::NAN, |seen| seen.reception.percentile_ms(50.0));
+    if let Some(seen) = &last {
+        columns::quality(&mut row, seen);
+    }
+    columns::cost(&mut row, &outcome);
+    report.ours.push(row);
+    Ok(median)
+}
+
+fn notes() -> Vec<String> {
+    [
+        "Latencies are those of the last broker's measured participants. What a broker between \
+         adds is the difference of the medians to the way of two brokers.",
+        "The loaded broker has 80 % of the participants of the stream at which its busiest thread \
+         would have no time left, by its CPU time with 1,000; they are sinks, so that reading \
+         does not take the brokers' processors.",
+    ]
+    .map(str::to_owned)
+    .to_vec()
+}

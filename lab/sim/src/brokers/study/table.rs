@@ -1,0 +1,84 @@
+//! Figures as a table in Markdown.
+
+use super::*;
+
+/// Everything measured, a line each.
+#[must_use]
+pub fn table(figures: &Figures, gaps: &Gaps) -> String {
+    let Figures {
+        reach, heal, state, ..
+    } = figures;
+    let mut out = format!(
+        "| Measured | Value |\n|---|---|\n\
+         | Brokers, links, sessions, streams | {}, {}, {}, {} |\n\
+         | Listening brokers, longest way, past the hop limit | {}, {} links, {} |\n\
+         | A partition of {} links heals: up, maps equal, all media | {} ms, {} ms, {} ms |\n",
+        figures.brokers,
+        figures.links,
+        figures.sessions,
+        figures.streams,
+        reach.pairs,
+        reach.longest,
+        reach.too_far,
+        heal.links,
+        heal.links_up_ms,
+        heal.maps_ms,
+        heal.media_ms,
+    );
+    out += &format!(
+        "| Share of 10 Mb/s while it heals: worst second of the worst link | {:.3} % |\n",
+        heal.worst_second,
+    );
+    out += &shares(figures);
+    out += &format!(
+        "| Bytes a broker keeps, mean and most: records | {}, {} |\n\
+         | Joins | {}, {} |\n| Directory | {}, {} |\n\n\
+         | Failure | Trials | Listeners hit | Median ms | p99 ms | Max ms | Others' max ms |\n\
+         |---|---|---|---|---|---|---|\n",
+        state.records.0,
+        state.records.1,
+        state.joins.0,
+        state.joins.1,
+        state.directory.0,
+        state.directory.1,
+    );
+    for gap in &gaps.gaps {
+        out += &format!(
+            "| {} | {} | {} | {} | {} | {} | {} |\n",
+            gap.failure,
+            gap.trials,
+            gap.listeners,
+            gap.median_ms,
+            gap.p99_ms,
+            gap.max_ms,
+            gap.others_max_ms,
+        );
+    }
+    out
+}
+
+/// What the network costs its links, two lines for each state of it.
+fn shares(figures: &Figures) -> String {
+    let mut out = String::new();
+    for (name, share) in [
+        ("steady", &figures.steady),
+        ("churn", &figures.churn),
+        ("all reports to one broker", &figures.monitored),
+    ] {
+        out += &format!(
+            "| Share of 10 Mb/s, {name}: mean (map, joins, directory, reports) \
+             | {:.3} % ({:.3}, {:.3}, {:.3}, {:.3}) |\n\
+             | Share of 10 Mb/s, {name}: busiest link, worst second of any, without reports \
+             | {:.3} %, {:.3} %, {:.3} % |\n",
+            share.mean,
+            share.map,
+            share.joins,
+            share.directory,
+            share.monitoring,
+            share.busiest,
+            share.worst_second,
+            share.worst_second_unmonitored,
+        );
+    }
+    out
+}

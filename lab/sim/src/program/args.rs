@@ -1,0 +1,178 @@
+//! What can be asked for.
+
+use std::path::PathBuf;
+
+use clap::builder::RangedU64ValueParser;
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use sangam_sim::trace::{Family, Gaps};
+
+use super::brokers;
+
+/// A day of moments.
+const ROWS_MAX: u64 = 8_640_000;
+
+/// The laboratory on virtual time: routing and jitter on traces, and networks of brokers.
+#[derive(Debug, Parser)]
+#[command(name = "sangam sim", version, arg_required_else_help = true)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Name every experiment
+    List {
+        /// As JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Run experiments and report what they show
+    Run(RunArgs),
+    /// Write the report of what was run into a folder
+    Report {
+        /// The folder that `run --out` was given
+        dir: PathBuf,
+        /// Print claims and tables as JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Write, check or import traces of networks
+    #[command(subcommand)]
+    Trace(TraceCommand),
+    /// Networks of brokers: how fast ways converge and what they cost, or storms of failures until
+    /// a rule is broken. Equal arguments give equal histories
+    Brokers(brokers::Arguments),
+}
+
+/// What to run.
+#[derive(Args, Debug)]
+pub(crate) struct RunArgs {
+    /// Names from `list`, `all`, or `replay` with --trace
+    #[arg(required = true, value_name = "EXPERIMENT")]
+    pub(crate) experiments: Vec<String>,
+    /// Networks of each family
+    #[arg(long, default_value_t = 10, value_name = "N", value_parser = within(1, 1_000))]
+    pub(crate) seeds: u64,
+    /// Packets of each session, one every 10 ms
+    #[arg(long, default_value_t = 600_000, value_name = "N", value_parser = within(500, ROWS_MAX))]
+    pub(crate) packets: u64,
+    /// Folder for results and report. What it holds already is not run again
+    #[arg(long, value_name = "DIR", default_value = "out/sim")]
+    pub(crate) out: PathBuf,
+    /// Print claims and tables as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Sessions that run at the same time [default: one for each processor]
+    #[arg(long, value_name = "N")]
+    pub(crate) jobs: Option<usize>,
+    /// Only these families of networks
+    #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = family)]
+    pub(crate) families: Vec<Family>,
+    /// A trace to be replayed, instead of generated ones
+    #[arg(long, value_name = "FILE")]
+    pub(crate) trace: Option<PathBuf>,
+}
+
+/// What to do with traces.
+#[derive(Debug, Subcommand)]
+pub(crate) enum TraceCommand {
+    /// Name the families of generated networks
+    List,
+    /// Generate the trace of a family and a seed
+    Write(WriteArgs),
+    /// Print the hashes of generated traces, in the form of the committed list
+    Hash(HashArgs),
+    /// Read a trace to its end; say who is in it and whether it is whole
+    Check {
+        /// The trace
+        file: PathBuf,
+    },
+    /// Make a trace of measured delays: docs/spec/traces.md has the form
+    Import {
+        /// The measurements
+        file: PathBuf,
+        /// The trace to be written
+        #[arg(long, value_name = "FILE")]
+        out: PathBuf,
+        /// What stands for delays where nothing was measured for more than 5 s
+        #[arg(long, default_value = "refuse")]
+        gaps: GapsName,
+    },
+}
+
+/// A trace to be generated.
+#[derive(Args, Debug)]
+pub(crate) struct WriteArgs {
+    /// A name from `trace list`
+    #[arg(value_parser = family)]
+    pub(crate) family: Family,
+    /// Where chance begins
+    #[arg(long, default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// Moments of 10 ms
+    #[arg(long, default_value_t = 600_000, value_parser = within(1, ROWS_MAX))]
+    pub(crate) rows: u64,
+    /// The file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: PathBuf,
+}
+
+/// Traces whose hashes are wanted.
+#[derive(Args, Debug)]
+pub(crate) struct HashArgs {
+    /// Names from `trace list`; all if none is given
+    #[arg(value_parser = family)]
+    pub(crate) families: Vec<Family>,
+    /// Seeds 1 to N
+    #[arg(long, default_value_t = 10, value_name = "N")]
+    pub(crate) seeds: u64,
+    /// Moments of 10 ms
+    #[arg(long, default_value_t = 600_000, value_parser = within(1, ROWS_MAX))]
+    pub(crate) rows: u64,
+}
+
+/// Names of [`Gaps`].
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum GapsName {
+    /// Refuse the recording
+    Refuse,
+    /// Hold the last delay
+    Hold,
+    /// Lose every packet
+    Lost,
+}
+
+impl From<GapsName> for Gaps {
+    fn from(name: GapsName) -> Self {
+        match name {
+            GapsName::Refuse => Self::Refuse,
+            GapsName::Hold => Self::Hold,
+            GapsName::Lost => Self::Lost,
+        }
+    }
+}
+
+fn within(least: u64, most: u64) -> RangedU64ValueParser {
+    RangedU64ValueParser::new().range(least..=most)
+}
+
+fn family(name: &str) -> Result<Family, String> {
+    Family::from_name(name).ok_or_else(|| {
+        let names: Vec<&str> = Family::ALL.into_iter().map(Family::name).collect();
+        format!("the families are {}", names.join(", "))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+}

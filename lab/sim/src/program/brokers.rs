@@ -1,0 +1,127 @@
+//! Storms that must not break a rule, or figures of a network of brokers.
+
+use clap::{Args, ValueEnum};
+use sangam_sim::brokers::study::{Figures, Gaps, table};
+use sangam_sim::brokers::{Fault, Plan, Shape};
+
+use super::{Failure, note, print};
+
+/// Brokers and sessions of the worlds in which gaps are measured.
+const GAP_WORLD: (usize, usize) = (120, 200);
+
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// How brokers are linked.
+    #[arg(long, default_value = "regions")]
+    shape: Name,
+    /// How many there are.
+    #[arg(long, default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(2..=4_096))]
+    brokers: u32,
+    /// Sessions among them.
+    #[arg(long, default_value_t = 10_000)]
+    sessions: u32,
+    /// Where chance begins.
+    #[arg(long, default_value_t = 7)]
+    seed: u64,
+    /// Measure gaps over so many seeds; 0 leaves them out.
+    #[arg(long, default_value_t = 10)]
+    gap_seeds: u64,
+    /// Run so many storms instead, each with the next seed; stops at the first broken rule.
+    #[arg(long, value_name = "N")]
+    storms: Option<u64>,
+    /// Random things that happen in each storm.
+    #[arg(long, default_value_t = 100)]
+    disturbances: usize,
+    /// Print figures as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Names of [`Shape`]s.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Name {
+    Chain,
+    Ring,
+    Star,
+    Mesh,
+    Tree,
+    Cyclic,
+    Geometric,
+    Regions,
+}
+
+/// Runs what the arguments ask for.
+///
+/// # Errors
+/// The rule that broke.
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let result = match arguments.storms {
+        Some(storms) => run_storms(arguments, storms),
+        None => measure(arguments),
+    };
+    result.map_err(|fault| Failure(fault.to_string()))
+}
+
+fn run_storms(arguments: &Arguments, storms: u64) -> Result<(), Fault> {
+    for seed in arguments.seed..arguments.seed.saturating_add(storms) {
+        let history = arguments.plan(seed).storm(arguments.disturbances)?;
+        note(&format!(
+            "seed {seed}: all rules hold, history {history:016x}"
+        ));
+    }
+    Ok(())
+}
+
+fn measure(arguments: &Arguments) -> Result<(), Fault> {
+    let figures = Figures::measure(&arguments.plan(arguments.seed), note)?;
+    let (brokers, sessions) = GAP_WORLD;
+    let seeds = arguments.seed..arguments.seed.saturating_add(arguments.gap_seeds);
+    let plan = |seed| Plan {
+        brokers,
+        sessions,
+        ..arguments.plan(seed)
+    };
+    let plans: Vec<Plan> = seeds.map(plan).collect();
+    let gaps = Gaps::measure(&plans, 10, note);
+    let text = if arguments.json {
+        let json = serde_json::json!({
+            "seed": arguments.seed,
+            "shape": arguments.shape.shape().to_string(),
+            "figures": figures,
+            "gap_brokers": brokers,
+            "gap_sessions": sessions,
+            "gap_seeds": arguments.gap_seeds,
+            "gaps": gaps.gaps,
+        });
+        format!("{json:#}")
+    } else {
+        table(&figures, &gaps)
+    };
+    print(&text).map_err(|error| Fault(error.to_string()))
+}
+
+impl Arguments {
+    const fn plan(&self, seed: u64) -> Plan {
+        Plan {
+            shape: self.shape.shape(),
+            brokers: self.brokers as usize,
+            sessions: self.sessions as usize,
+            seed,
+        }
+    }
+}
+
+impl Name {
+    const fn shape(self) -> Shape {
+        match self {
+            Self::Chain => Shape::Chain,
+            Self::Ring => Shape::Ring,
+            Self::Star => Shape::Star,
+            Self::Mesh => Shape::Mesh,
+            Self::Tree => Shape::Tree,
+            Self::Cyclic => Shape::Cyclic,
+            Self::Geometric => Shape::Geometric,
+            Self::Regions => Shape::Regions,
+        }
+    }
+}

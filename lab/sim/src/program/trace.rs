@@ -1,0 +1,120 @@
+//! Traces as files.
+
+use std::fs::{self, File};
+use std::io::{self, BufReader, BufWriter};
+use std::path::Path;
+
+use sangam_sim::trace::{self, Columns, Family, Gaps, LOST, Reader, TraceError, Writer};
+
+use super::args::{HashArgs, TraceCommand, WriteArgs};
+use super::{Failure, print};
+
+pub(crate) fn run(command: &TraceCommand) -> Result<(), Failure> {
+    match command {
+        TraceCommand::List => list(),
+        TraceCommand::Write(args) => write(args),
+        TraceCommand::Hash(args) => hash(args),
+        TraceCommand::Check { file } => check(file),
+        TraceCommand::Import { file, out, gaps } => import(file, out, (*gaps).into()),
+    }
+}
+
+fn list() -> Result<(), Failure> {
+    let mut all = Family::ALL.into_iter();
+    all.try_for_each(|family| print(&format!("{:12} {}", family.name(), family.about())))
+}
+
+fn write(args: &WriteArgs) -> Result<(), Failure> {
+    let made = args.family.generator(args.seed, args.rows);
+    let hash = whole(&args.out, |file| made.write(file))?;
+    print(&format!("{} {hash:016x}", args.out.display()))
+}
+
+fn hash(args: &HashArgs) -> Result<(), Failure> {
+    let all = if args.families.is_empty() {
+        &Family::ALL[..]
+    } else {
+        &args.families
+    };
+    for family in all {
+        for seed in 1..=args.seeds {
+            let made = family.generator(seed, args.rows);
+            let hash = made
+                .write(io::sink())
+                .map_err(|error| Failure(error.to_string()))?;
+            print(&format!(
+                "{} {seed} {} {hash:016x}",
+                family.name(),
+                args.rows
+            ))?;
+        }
+    }
+    Ok(())
+}
+
+fn check(path: &Path) -> Result<(), Failure> {
+    let wrong = |error: TraceError| Failure(format!("{}: {error}", path.display()));
+    let file = File::open(path).map_err(|error| wrong(error.into()))?;
+    let mut reader = Reader::new(BufReader::new(file)).map_err(wrong)?;
+    let mut columns = Columns::new(reader.overlay().links.len());
+    let mut lost = 0;
+    while reader.chunk(&mut columns).map_err(wrong)? {
+        let all = columns.links().flatten();
+        lost += all.filter(|delay| **delay == LOST).count();
+    }
+    let overlay = reader.overlay();
+    print(&format!(
+        "{}: {} nodes, {} links, {} sessions, {} moments, {lost} lost, hash {:016x}",
+        overlay.name,
+        overlay.nodes.len(),
+        overlay.links.len(),
+        overlay.sessions.len(),
+        overlay.rows,
+        reader.hash()
+    ))?;
+    let family = Family::from_name(&overlay.name);
+    let known = family.and_then(|family| trace::known_hash(family, overlay.seed, overlay.rows));
+    match known {
+        Some(known) if known != reader.hash() => Err(Failure(format!(
+            "{}: this is not the trace of the study, whose hash is {known:016x}",
+            path.display()
+        ))),
+        _ => Ok(()),
+    }
+}
+
+fn import(path: &Path, out: &Path, gaps: Gaps) -> Result<(), Failure> {
+    let wrong = |error: TraceError| Failure(format!("{}: {error}", path.display()));
+    let file = File::open(path).map_err(|error| wrong(error.into()))?;
+    let (overlay, chunks) = trace::import(BufReader::new(file), gaps).map_err(wrong)?;
+    let hash = whole(out, |file| {
+        let mut writer = Writer::new(file, &overlay)?;
+        for columns in chunks {
+            writer.chunk(&columns)?;
+        }
+        writer.finish()
+    })?;
+    print(&format!("{} {hash:016x}", out.display()))
+}
+
+/// Writes a file beside the wanted one and renames it: there is never half a trace of this name.
+fn whole(
+    path: &Path,
+    write: impl FnOnce(BufWriter<File>) -> Result<u64, TraceError>,
+) -> Result<u64, Failure> {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(".part");
+    let part = path.with_file_name(name);
+    let result = File::create(&part)
+        .map_err(TraceError::from)
+        .and_then(|file| write(BufWriter::new(file)))
+        .and_then(|hash| {
+            fs::rename(&part, path)?;
+            Ok(hash)
+        });
+    result.map_err(|error| {
+        // The error counts; a file that stays is overwritten by the next attempt.
+        let _ = fs::remove_file(&part);
+        Failure(format!("{}: {error}", path.display()))
+    })
+}

@@ -1,0 +1,82 @@
+#!/usr/bin/env bash
+# Builds the page of the four receivers as one file that needs no server, or checks it in a browser.
+#
+#   scripts/web.sh build|check [OUT]
+#
+# The check needs Chromium.
+set -euo pipefail
+
+root=$(cd "$(dirname "$0")/.." && pwd)
+target=${CARGO_TARGET_DIR:-$root/target}
+out=$(realpath -m "${2:-$root/out/web}")
+page=$out/receivers.html
+
+build() {
+    # Without debug information: the page carries the module.
+    CARGO_PROFILE_RELEASE_DEBUG=false cargo build --locked --release --package sangam-wasm --lib \
+        --target wasm32-unknown-unknown --manifest-path "$root/Cargo.toml"
+    local wasm=$target/wasm32-unknown-unknown/release/sangam_wasm.wasm
+    mkdir -p "$out"
+    while IFS= read -r line; do
+        case $line in
+            *'/* page.css */'*) printf '<style>\n%s\n</style>\n' "$(<"$root/web/lab/page.css")" ;;
+            *'/* page.js */'*) printf '<script>\n%s\n</script>\n' "$(<"$root/web/lab/page.js")" ;;
+            *'/* wasm */'*) printf '<script>const WASM = "%s";</script>\n' "$(base64 -w 0 "$wasm")" ;;
+            *) printf '%s\n' "$line" ;;
+        esac
+    done <"$root/web/lab/index.html" >"$page"
+    echo "web: $page, $(stat -c %s "$page") bytes"
+}
+
+fail() {
+    printf 'web: %s\n' "$@" >&2
+    exit 1
+}
+
+# Prints the page as it is after its script has run with the sliders at `link`.
+browse() { # folder for the browser, link
+    # A proxy that is not there: nothing off this machine can answer.
+    timeout 60 chromium --headless --no-sandbox --disable-gpu --user-data-dir="$1/profile" \
+        --disable-background-networking --disable-component-update --disable-sync --no-first-run \
+        --disable-default-apps --proxy-server=127.0.0.1:9 --virtual-time-budget=5000 \
+        --enable-logging=stderr --window-size=1100,1100 --screenshot="$out/receivers.png" \
+        --dump-dom "file://$page#$2" 2>"$1/log" || fail "the browser failed:" "$(tail -n 5 "$1/log")"
+    # The page's policy refuses every request, so one would be told here, as is what a script throws.
+    if grep 'Content Security Policy\|Uncaught\|Refused to' "$1/log" >&2; then
+        fail "the page asked for something off its origin, or its script failed"
+    fi
+}
+
+figure() { # name, row
+    grep -o "data-$1=\"[0-9.]*\"" | sed -n "$2p" | tr -dc '0-9.'
+}
+
+check() {
+    local folder calm mixed
+    grep -q "default-src 'none'" "$page" || fail "the page has no policy"
+    folder=$(mktemp -d)
+    # shellcheck disable=SC2064
+    trap "rm -rf '$folder'" EXIT
+    calm=$(browse "$folder" 'jitter=0&paths=1')
+    mixed=$(browse "$folder" 'jitter=25&paths=3')
+    for dom in "$calm" "$mixed"; do
+        [[ $dom == *'data-shown="1"'* ]] || fail "the page did not run: $(<"$folder/log")"
+        [[ $(grep -o 'data-playout=' <<<"$dom" | wc -l) == 4 ]] || fail "not four receivers"
+    done
+    [[ $(figure late 4 <<<"$calm") == 0 ]] || fail "packets are late on a calm network"
+    local ours wmjitter
+    wmjitter=$(figure release 3 <<<"$mixed")
+    ours=$(figure release 4 <<<"$mixed")
+    awk -v a="$ours" -v b="$wmjitter" 'BEGIN { exit !(a > 40 && a < b) }' ||
+        fail "ours releases after $ours ms, WMJitter after $wmjitter ms"
+    echo "web: the page runs; ours releases after $ours ms, WMJitter after $wmjitter ms"
+}
+
+case "${1:-}" in
+    build) build ;;
+    check) check ;;
+    *)
+        echo "usage: scripts/web.sh build|check [OUT]" >&2
+        exit 2
+        ;;
+esac
