@@ -7,5 +7,6 @@
 pub mod monitor;
 mod problem;
 pub mod session;
+mod xml;
 
 pub use problem::Problem;

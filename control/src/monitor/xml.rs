@@ -9,6 +9,7 @@ use std::fmt::Write;
 use serde_json::Value;
 
 use super::network::Network;
+use crate::xml::{escape, plain};
 
 /// The namespace of every element.
 pub const NAMESPACE: &str = "urn:sangam:network:1";
@@ -78,31 +79,6 @@ fn element(text: &mut String, (depth, name): (usize, &str), value: &Value) {
 fn singular(list: &str) -> &str {
     let known = SINGULAR.iter().find(|(many, _)| *many == list);
     known.map_or(list, |(_, one)| *one)
-}
-
-fn plain(value: &Value) -> String {
-    match value {
-        Value::String(text) => text.clone(),
-        other => other.to_string(),
-    }
-}
-
-/// Text as it may stand in an attribute or element; what XML 1.0 (section 2.2) has no place for
-/// becomes U+FFFD.
-fn escape(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => out += "&amp;",
-            '<' => out += "&lt;",
-            '>' => out += "&gt;",
-            '"' => out += "&quot;",
-            '\u{fffe}' | '\u{ffff}' => out.push('\u{fffd}'),
-            c if c < ' ' => out.push('\u{fffd}'),
-            c => out.push(c),
-        }
-    }
-    out
 }
 
 #[cfg(test)]

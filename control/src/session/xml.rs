@@ -12,6 +12,7 @@ use quick_xml::reader::Reader;
 use serde_json::{Map, Value};
 
 use super::shapes::{Field, Kind, Shape, find};
+use crate::xml::{escape, plain};
 
 /// The namespace of every element.
 pub const NAMESPACE: &str = "urn:sangam:xgsp:1";
@@ -74,34 +75,6 @@ fn child(text: &mut String, place: (usize, &str), (of, value): (&str, &Value)) {
     if let Some(shape) = find(of) {
         element(text, place, (shape, value));
     }
-}
-
-fn plain(value: &Value) -> String {
-    match value {
-        Value::String(text) => text.clone(),
-        other => other.to_string(),
-    }
-}
-
-/// Text as it may stand in an attribute or element; what XML 1.0 (section 2.2) has no place for
-/// becomes U+FFFD.
-fn escape(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => out += "&amp;",
-            '<' => out += "&lt;",
-            '>' => out += "&gt;",
-            '"' => out += "&quot;",
-            // Section 3.3.3: in an attribute they would be read as spaces.
-            '\n' => out += "&#10;",
-            '\t' => out += "&#9;",
-            '\u{fffe}' | '\u{ffff}' => out.push('\u{fffd}'),
-            c if c < ' ' => out.push('\u{fffd}'),
-            c => out.push(c),
-        }
-    }
-    out
 }
 
 /// Reads a document of one of these shapes: its name, and the JSON that says the same.
