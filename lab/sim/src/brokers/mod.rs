@@ -8,7 +8,7 @@
 //!
 //! ```
 //! use core::time::Duration;
-//! use sangam_sim::{Path, Network, check};
+//! use sangam_sim::brokers::{Network, Path, check};
 //! use sangam_model::{Filter, Topic};
 //!
 //! let mut network = Network::new(2, 7);
