@@ -21,7 +21,7 @@ step := ./scripts/step.sh
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help run build xpath test lint format tests properties web web-check bench-smoke bench previous study simulate fuzz deny clean
+.PHONY: help run build page xpath test lint format tests properties web web-check bench-smoke bench previous study simulate fuzz deny clean
 
 help: ## list these commands
 	@echo "make <command>"
@@ -29,18 +29,22 @@ help: ## list these commands
 
 run: ## set up, build, and show a network that carries a real clip and survives a kill
 	@./scripts/setup.sh run
+	@$(MAKE) --no-print-directory page
 	@$(MAKE) --no-print-directory build
 	$(SANGAM) demo
 
 build: ## the release binaries: sangam, and the laboratory's beside it
 	cargo build --release --locked --package sangam-app --package sangam-bench --package sangam-sim
 
+page: ## the meeting page, which the next build puts into the program
+	@$(step) page-build ./scripts/web.sh page
+
 xpath: ## sangam-xpath beside sangam: answers XPath queries; its library takes minutes to build
 	cargo build --release --locked --package sangam-xpath
 
 test: ## set up, then every check: style, lints, tidy, tests, bench smoke
 	@./scripts/setup.sh test
-	@$(MAKE) --no-print-directory lint tests web-check bench-smoke
+	@$(MAKE) --no-print-directory page lint tests web-check bench-smoke
 	@echo
 	@echo "all checks passed"
 
@@ -72,7 +76,8 @@ web: ## the page of the four receivers: out/web/receivers.html, to be opened in 
 	@./scripts/setup.sh web
 	./scripts/web.sh build $(OUT)/web
 
-web-check: ## that page, built and tried in a browser
+web-check: ## the pages in browsers: a meeting at two brokers, and the receivers
+	@$(step) meeting-check ./scripts/web.sh page-check $(OUT)/web
 	@$(step) page ./scripts/web.sh build $(OUT)/web
 	@$(step) page-check ./scripts/web.sh check $(OUT)/web
 

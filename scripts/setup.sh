@@ -19,6 +19,10 @@ libc6-dev|test -e /usr/include/stdlib.h|the C library to link with
 readonly RUN='
 ffmpeg|command -v ffmpeg && command -v ffprobe|publishing and playing clips
 '
+readonly PAGE='
+nodejs|command -v node|building the meeting page
+npm|command -v npm|its packages
+'
 readonly SITES='
 iproute2|command -v ip|network namespaces
 '
@@ -48,10 +52,10 @@ lack() {
 
 wanted() {
     case "$1" in
-        run) printf '%s' "$BUILD" "$RUN" ;;
-        test) printf '%s' "$BUILD" "$RUN" "$SITES" "$TEST" ;;
+        run) printf '%s' "$BUILD" "$RUN" "$PAGE" ;;
+        test) printf '%s' "$BUILD" "$RUN" "$PAGE" "$SITES" "$TEST" ;;
         bench) printf '%s' "$BUILD" "$SITES" ;;
-        web) printf '%s' "$BUILD" ;;
+        web) printf '%s' "$BUILD" "$PAGE" ;;
         *)
             echo "usage: scripts/setup.sh run|test|bench|web" >&2
             exit 2

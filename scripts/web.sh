@@ -1,9 +1,13 @@
 #!/usr/bin/env bash
-# Builds the page of the four receivers as one file that needs no server, or checks it in a browser.
+# The pages: the meeting that brokers serve, and the four receivers as one file that needs no server.
 #
-#   scripts/web.sh build|check [OUT]
+#   scripts/web.sh page              builds the meeting page in web/app/dist, for app/build.rs
+#   scripts/web.sh page-check [OUT]  its unit tests, then brokers and browsers; pictures in OUT/page
+#   scripts/web.sh build [OUT]       builds the page of the receivers
+#   scripts/web.sh check [OUT]       tries it in a browser
 #
-# The check needs Chromium.
+# The meeting page needs Node.js 18 and npm, the checks Chromium. page-check takes the program that
+# SANGAM names; without it, the debug build.
 set -euo pipefail
 
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -72,11 +76,54 @@ check() {
     echo "web: the page runs; ours releases after $ours ms, WMJitter after $wmjitter ms"
 }
 
+# What the lock file names, once.
+packages() {
+    local web=$root/web
+    if [[ $web/node_modules/.package-lock.json -nt $web/package-lock.json ]]; then
+        return
+    fi
+    npm ci --prefix "$web" --no-audit --no-fund --loglevel=error
+    touch "$web/node_modules/.package-lock.json"
+}
+
+page_build() {
+    packages
+    npm run --prefix "$root/web" --silent build
+    echo "web: $root/web/app/dist, $(du -sb "$root/web/app/dist" | cut -f 1) bytes"
+}
+
+page_check() {
+    packages
+    [[ -e $root/web/app/dist/index.html ]] || page_build
+    npm run --prefix "$root/web" --silent test
+    if [[ -z ${SANGAM:-} ]]; then
+        cargo build --locked --package sangam-app --manifest-path "$root/Cargo.toml"
+        export SANGAM=$target/debug/sangam
+    fi
+    # A network that is nobody else's: nothing leaves it, and the tests may cut it.
+    local alone=(unshare --net)
+    [[ $(id -u) == 0 ]] || alone=(unshare --user --map-root-user --net)
+    OUT=$out "${alone[@]}" "$0" alone
+}
+
+# Within that network. Browsers use WebRTC only where there is an interface beside loopback.
+browsers() {
+    ip link set lo up
+    ip link add out type veth peer name nowhere
+    ip address add 10.77.1.1/24 dev out
+    ip link set out up
+    ip link set nowhere up
+    npm run --prefix "$root/web" --silent test:browser
+}
+
 case "${1:-}" in
+    page) page_build ;;
+    page-check) page_check ;;
+    alone) browsers ;;
     build) build ;;
     check) check ;;
     *)
-        echo "usage: scripts/web.sh build|check [OUT]" >&2
+        echo "usage: scripts/web.sh page|page-check|build|check [OUT]" >&2
         exit 2
         ;;
 esac

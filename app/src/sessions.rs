@@ -60,7 +60,7 @@ pub(crate) fn host(
     });
     let server = server.map_err(|error| Failure::new(Exit::Failure, error.to_string()))?;
     let link = wanted.link.clone();
-    let link = link.unwrap_or_else(|| format!("http://{http}/"));
+    let link = link.unwrap_or_else(|| format!("http://{http}/m/"));
     let api = Api::new(server.sessions(), Arc::new(keeper), link);
     tokio::spawn(postman.run());
     Ok(Some(Hosting {

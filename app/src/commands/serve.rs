@@ -87,6 +87,7 @@ async fn serve(
         started,
         latest: monitor.latest(),
         sessions: hosting.as_ref().map(|hosting| hosting.api.clone()),
+        page: http::Page::new(config.page.folder, config.page.brokers),
     });
     let closed = Arc::new(Notify::new());
     if args.until_stdin_closes {
@@ -238,6 +239,9 @@ fn ready(state: &http::State, as_json: bool) {
         .map(|gateway| gateway.addresses())
         .unwrap_or_default();
     tracing::info!(%id, name, ?udp, ?tcp, ?streams, ?quic, ?webrtc, %http, "ready");
+    if state.page.is_there() && !state.address.ip().is_unspecified() {
+        tracing::info!("meet at http://{http}/");
+    }
     if as_json {
         output::json_line(&json!({
             "event": "ready", "id": id.to_string(), "name": name, "udp": addresses.udp,

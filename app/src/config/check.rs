@@ -37,6 +37,9 @@ pub(crate) fn check(config: &Config) -> Vec<(String, String)> {
             wrong.add(format!("auth.keys[{i}]"), fault);
         }
     }
+    for (key, fault) in config.page.faults() {
+        wrong.add(format!("page.{key}"), fault);
+    }
     for (key, fault) in config.sessions.faults() {
         wrong.add(format!("sessions.{key}"), fault);
     }

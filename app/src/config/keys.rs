@@ -19,7 +19,7 @@ pub(super) enum Kind {
 }
 
 /// All keys with dots between; tables in arrays (`link`, `leg`) stand without an index.
-pub(super) const KEYS: [(&str, Kind); 76] = [
+pub(super) const KEYS: [(&str, Kind); 78] = [
     ("broker.name", Kind::Text),
     ("broker.region", Kind::Text),
     ("broker.data_dir", Kind::Text),
@@ -84,6 +84,8 @@ pub(super) const KEYS: [(&str, Kind); 76] = [
     ("sessions.limit", Kind::Number),
     ("sessions.webhooks", Kind::Texts),
     ("sessions.webhook_secret", Kind::Text),
+    ("page.folder", Kind::Text),
+    ("page.brokers", Kind::Texts),
     ("limits.clients", Kind::Number),
     ("limits.clients_per_address", Kind::Number),
     ("limits.publisher_packets_per_s", Kind::Number),

@@ -6,6 +6,7 @@ mod example;
 mod keys;
 mod load;
 mod media;
+mod page;
 mod reliable;
 mod sessions;
 mod threshold;
@@ -24,6 +25,7 @@ pub(crate) use check::{check, check_leg, check_name};
 pub(crate) use example::EXAMPLE;
 pub(crate) use load::{ConfigError, Problem, load};
 pub(crate) use media::MediaSpec;
+pub(crate) use page::Page;
 pub(crate) use reliable::Reliable;
 pub(crate) use sessions::Sessions;
 pub(crate) use threshold::Threshold;
@@ -45,6 +47,7 @@ pub(crate) struct Config {
     pub(crate) webrtc: WebRtc,
     pub(crate) auth: Auth,
     pub(crate) sessions: Sessions,
+    pub(crate) page: Page,
     pub(crate) limits: Limits,
     pub(crate) reliable: Reliable,
     #[serde(rename = "link", skip_serializing_if = "Vec::is_empty")]

@@ -7,6 +7,8 @@ mod keeper;
 mod legs;
 mod metrics;
 mod network;
+mod origins;
+mod page;
 mod webrtc;
 
 use std::future::Future;
@@ -16,6 +18,7 @@ use std::time::Instant;
 
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
+use axum::middleware::from_fn_with_state;
 use axum::routing::{get, post};
 use sangam_control::Problem;
 use sangam_control::monitor::http::{View, routes};
@@ -31,6 +34,7 @@ use crate::monitor::{Latest, unix_ms};
 pub(crate) use access::Access;
 pub(crate) use keeper::Keeper;
 pub(crate) use metrics::resident_bytes;
+pub(crate) use page::Page;
 
 /// Bytes of a request body; a leg with all its texts has less than 2,000.
 const BODY_LEN_MAX: usize = 16_384;
@@ -55,6 +59,8 @@ pub(crate) struct State {
     pub(crate) latest: Latest,
     /// The sessions it hosts, if it does.
     pub(crate) sessions: Option<Api>,
+    /// The meeting page.
+    pub(crate) page: Page,
 }
 
 type Shared = axum::extract::State<Arc<State>>;
@@ -93,6 +99,8 @@ fn router(state: Arc<State>) -> Router {
         .method_not_allowed_fallback(not_so)
         .layer(DefaultBodyLimit::max(BODY_LEN_MAX))
         .merge(webrtc::routes())
+        .merge(page::routes())
+        .layer(from_fn_with_state(Arc::clone(&state), origins::shared))
         .with_state(state)
 }
 
@@ -131,7 +139,8 @@ async fn ask<T: Send + 'static>(
 
 async fn nothing_here() -> Problem {
     Problem::not_found("there is nothing here").hint(
-        "there are /healthz, /readyz, /metrics, /v1/broker, /v1/streams, /v1/map, /v1/locate, \
+        "there are /m/TENANT/SESSION (the meeting page), /v1/page, /healthz, /readyz, \
+         /metrics, /v1/broker, /v1/streams, /v1/map, /v1/locate, \
          /v1/legs, /v1/network, /v1/network.xml, /v1/network.xsd, /v1/xpath, /v1/whip/TOPIC and \
          /v1/whep/TOPIC; where sessions are hosted, /v1/sessions, /v1/openapi.json and \
          /v1/xgsp.xsd",

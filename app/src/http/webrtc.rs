@@ -9,7 +9,7 @@ use axum::extract::{ConnectInfo, DefaultBodyLimit, Path};
 use axum::http::header::{ACCEPT, ALLOW, CONTENT_TYPE, ETAG, LOCATION};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
-use axum::routing::post;
+use axum::routing::{post, put};
 use sangam_control::Problem;
 use sangam_model::{Filter, Topic};
 use sangam_webrtc::{Join, JoinError, Joined, OFFER_LEN_MAX, OfferError, PeerId, WebRtc, Wish};
@@ -30,6 +30,7 @@ pub(super) fn routes() -> Router<Arc<State>> {
         .route("/v1/whip/{*topic}", post(publish).options(accepts))
         .route("/v1/whep/{*topic}", post(play).options(accepts))
         .route("/v1/webrtc/{id}", peer)
+        .route("/v1/webrtc/{id}/token", put(renew))
         .layer(DefaultBodyLimit::max(OFFER_LEN_MAX))
 }
 
@@ -99,6 +100,21 @@ async fn change(
             (more, joined.answer).into_response()
         }
     })
+}
+
+/// The peer goes on with another token, before the one it has is over.
+async fn renew(
+    state: Shared,
+    ConnectInfo(caller): ConnectInfo<SocketAddr>,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+) -> Result<StatusCode, Problem> {
+    let token = state.access.client_token(&headers)?;
+    let id: PeerId = id.parse().map_err(refused)?;
+    if let Some(token) = token {
+        ask(&state, move |gateway| gateway.renew(id, token, caller.ip())).await?;
+    }
+    Ok(StatusCode::NO_CONTENT)
 }
 
 /// The peer goes.

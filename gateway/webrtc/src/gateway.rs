@@ -256,6 +256,15 @@ impl WebRtc {
         known(self.ask(id, Command::Leave(id, answer), &done)?)
     }
 
+    /// Shows the broker another token for a peer, whose time goes on with that one's.
+    ///
+    /// # Errors
+    /// No such peer.
+    pub fn renew(&self, id: PeerId, token: String, address: IpAddr) -> Result<(), JoinError> {
+        let (answer, done) = sync_channel(1);
+        known(self.ask(id, Command::Renew(id, (token, address), answer), &done)?)
+    }
+
     /// A peer as it stands.
     ///
     /// # Errors

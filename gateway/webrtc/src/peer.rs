@@ -1,7 +1,7 @@
 //! One peer: the library's machine for it, what it publishes and what it receives.
 
 use std::fmt;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::mpsc::SyncSender;
 use std::time::Duration;
 
@@ -115,12 +115,7 @@ impl Peer {
         let actions = &mut hands.cx.actions;
         if let Some(token) = arrival.token {
             open += 1;
-            actions.push(Action::Authenticate {
-                peer,
-                request: TOKEN,
-                token,
-                address: arrival.address,
-            });
+            actions.push(Self::shows(peer, (token, arrival.address)));
         }
         for (request, input) in (1..).zip(arrival.ingest.inputs()) {
             open += 1;
@@ -155,6 +150,16 @@ impl Peer {
             connected: false,
             give_up: Some(hands.cx.now + arrival.connect_within),
             desired: 0,
+        }
+    }
+
+    /// Shows the broker the token that a peer has, or has now.
+    pub(crate) fn shows(peer: PeerKey, (token, address): (String, IpAddr)) -> Action {
+        Action::Authenticate {
+            peer,
+            request: TOKEN,
+            token,
+            address,
         }
     }
 

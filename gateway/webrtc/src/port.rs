@@ -190,6 +190,13 @@ impl WebRtcPort {
                 let _ = answer
                     .send(find(&id).is_some_and(|key| self.restart(key, *restart, cx).is_some()));
             }
+            Command::Renew(id, token, answer) => {
+                let key = find(&id);
+                if let Some(key) = key {
+                    cx.actions.push(Peer::shows(key, token));
+                }
+                let _ = answer.send(key.is_some());
+            }
             Command::Leave(id, answer) => {
                 let key = find(&id);
                 if let Some(key) = key {

@@ -161,6 +161,7 @@ pub(crate) enum Command {
     Join(Box<Arrival>),
     Trickle(PeerId, Vec<Candidate>, SyncSender<bool>),
     Restart(PeerId, Box<Restart>, SyncSender<bool>),
+    Renew(PeerId, (String, IpAddr), SyncSender<bool>),
     Leave(PeerId, SyncSender<bool>),
     Describe(PeerId, SyncSender<Option<Description>>),
 }

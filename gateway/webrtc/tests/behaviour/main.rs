@@ -8,3 +8,4 @@ mod media;
 mod paths;
 mod peer;
 mod stage;
+mod tokens;

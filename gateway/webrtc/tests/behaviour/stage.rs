@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use sangam_client::{Client, ClientOptions, Received, Target};
 use sangam_model::{BrokerId, Filter, Topic};
-use sangam_node::{Broker, BrokerConfig};
+use sangam_node::{Authority, Broker, BrokerConfig};
 use sangam_webrtc::{Join, JoinError, Joined, Settings, WebRtc, Wish};
 
 use crate::peer::Peer;
@@ -45,6 +45,16 @@ impl Stage {
 
     /// More than one shard, so that most peers are heard by a shard that does not own them.
     pub(crate) fn with(id: u32, links: &[SocketAddr], settings: Settings) -> Self {
+        Self::guarded(id, links, settings, None)
+    }
+
+    /// The same, where clients need tokens if there is somebody who knows them.
+    pub(crate) fn guarded(
+        id: u32,
+        links: &[SocketAddr],
+        settings: Settings,
+        authority: Option<Arc<dyn Authority>>,
+    ) -> Self {
         let gateway = Arc::new(WebRtc::new(settings).unwrap());
         let broker = Broker::start(BrokerConfig {
             id: BrokerId(id),
@@ -54,6 +64,7 @@ impl Stage {
             pool_small: 8_192,
             pool_large: 64,
             gateways: vec![gateway.clone()],
+            authority,
             ..BrokerConfig::default()
         });
         let broker = broker.unwrap();

@@ -1,0 +1,59 @@
+/** The way of a person: the link, the look into the mirror, the meeting, and out again. */
+
+import { facts, Meeting, type Problem } from "@sangam/sdk";
+import { useEffect, useMemo, useRef, useState } from "react";
+import { Home } from "./Home";
+import { Left } from "./Left";
+import { MeetingPage } from "./meeting/MeetingPage";
+import { join } from "./join";
+import { PreJoin, type Ready } from "./prejoin/PreJoin";
+import { read } from "./route";
+import { save, type Settings } from "./settings";
+
+export function App({ kept }: { kept: Settings }) {
+  const link = useMemo(() => read(new URL(location.href)), []);
+  const [settings, setSettings] = useState(kept);
+  const [meeting, setMeeting] = useState<Meeting>();
+  const [problem, setProblem] = useState<Problem>();
+  const [busy, setBusy] = useState(false);
+  const brokers = useRef([location.origin]);
+
+  useEffect(() => {
+    // Where the page may go on when its broker dies has to be known before.
+    facts(location.origin)
+      .then((known) => (brokers.current = [location.origin, ...known.brokers]))
+      .catch(() => undefined);
+  }, []);
+  useEffect(() => save(settings), [settings]);
+  useEffect(() => {
+    const name = link ? `${link.session} · Sangam` : "Sangam";
+    document.title = name;
+  }, [link]);
+
+  if (!link) return <Home />;
+  const enter = async (ready: Ready) => {
+    setBusy(true);
+    setProblem(undefined);
+    try {
+      setMeeting(await join(link, brokers.current, settings, ready));
+    } catch (refused) {
+      setProblem(refused as Problem);
+    } finally {
+      setBusy(false);
+    }
+  };
+  if (!meeting) {
+    return (
+      <PreJoin
+        link={link} settings={settings} change={setSettings} busy={busy} problem={problem}
+        enter={(ready) => void enter(ready)}
+      />
+    );
+  }
+  return (
+    <MeetingPage
+      meeting={meeting} settings={settings} change={setSettings}
+      over={(view) => <Left view={view} again={() => setMeeting(undefined)} />}
+    />
+  );
+}

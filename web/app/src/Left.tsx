@@ -1,0 +1,35 @@
+/** After a meeting, or instead of one: why, and what can be done. */
+
+import type { View } from "@sangam/sdk";
+import { Button } from "react-aria-components";
+import { useTranslation } from "react-i18next";
+import { Logo } from "./ui/Logo";
+
+/** Refusals that have words of their own here; the server's stand in for others. */
+const KNOWN = [
+  "expired", "invalid_token", "other_session", "no_session", "locked", "barred", "full", "not_now",
+];
+
+export function Left({ view, again }: { view: View; again: () => void }) {
+  const { t } = useTranslation();
+  const code = view.problem?.code ?? "";
+  const refused = KNOWN.includes(code) ? t(`refused.${code}`) : view.problem?.error;
+  const title = refused ?? t(`left.${view.bye ?? "left"}`);
+  return (
+    <main className="flex min-h-full items-center justify-center p-6">
+      <div className="card flex w-full max-w-md flex-col items-start gap-5 p-8">
+        <Logo />
+        <h1 className="text-2xl font-semibold">{title}</h1>
+        {view.problem?.hint && !KNOWN.includes(code) && <p className="text-dim">{view.problem.hint}</p>}
+        {view.bye !== "removed" && (
+          <Button
+            onPress={again}
+            className="cursor-pointer rounded-lg bg-accent px-4 py-2.5 font-semibold text-ground"
+          >
+            {t("left.again")}
+          </Button>
+        )}
+      </div>
+    </main>
+  );
+}

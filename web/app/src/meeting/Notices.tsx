@@ -1,0 +1,51 @@
+/** What a member has to know now: lost lines, refusals, who waits. */
+
+import type { View } from "@sangam/sdk";
+import { CircleAlert, LoaderCircle, Lock, X } from "lucide-react";
+import { useTranslation } from "react-i18next";
+import { IconButton } from "../ui/IconButton";
+import type { Tools } from "./useTools";
+
+/** Refused floors that have words here; the server's stand in for others. */
+const KNOWN = ["muted", "forbidden", "full", "not_now", "over"];
+
+export function Notices({ view, tools }: { view: View; tools: Tools }) {
+  const { t } = useTranslation();
+  const { notice } = tools;
+  const problem = view.refused?.problem;
+  const lost = !view.media ? "notice.media" : !view.line ? "notice.line" : undefined;
+  const paused = view.session?.state === "deactivated" || view.session?.state === "created";
+  return (
+    <div role="status" className="flex flex-col items-center gap-2 empty:hidden">
+      {lost && <Bar icon={LoaderCircle} text={t(lost)} spins />}
+      {paused && <Bar icon={Lock} text={t(`notice.${view.session?.state}`)} />}
+      {notice && (
+        <Bar icon={CircleAlert} text={notice.key ? t(notice.key) : (notice.text ?? "")} dismiss={tools.dismiss} />
+      )}
+      {problem && !notice && (
+        <Bar
+          icon={CircleAlert}
+          text={KNOWN.includes(problem.code) ? t(`floor.${problem.code}`) : problem.error}
+        />
+      )}
+    </div>
+  );
+}
+
+interface BarProps {
+  icon: typeof CircleAlert;
+  text: string;
+  spins?: boolean;
+  dismiss?(): void;
+}
+
+function Bar({ icon: Icon, text, spins, dismiss }: BarProps) {
+  const { t } = useTranslation();
+  return (
+    <p className="flex items-center gap-2 rounded-lg border border-line bg-raised px-3 py-1.5 text-sm">
+      <Icon size={16} aria-hidden className={`text-warn ${spins ? "animate-spin" : ""}`} />
+      {text}
+      {dismiss && <IconButton small icon={X} label={t("close")} press={dismiss} />}
+    </p>
+  );
+}

@@ -1,0 +1,20 @@
+/** Keys that work wherever nothing is being typed. */
+
+import { useEffect } from "react";
+
+export function useShortcuts(keys: Readonly<Record<string, () => void>>): void {
+  useEffect(() => {
+    const press = (event: KeyboardEvent) => {
+      if (event.ctrlKey || event.metaKey || event.altKey || event.repeat) return;
+      const target = event.target as HTMLElement | null;
+      const types = target?.closest("input, textarea, select, [contenteditable], [role=listbox], [role=menu]");
+      if (types) return;
+      const act = keys[event.key.toLowerCase()];
+      if (!act) return;
+      event.preventDefault();
+      act();
+    };
+    addEventListener("keydown", press);
+    return () => removeEventListener("keydown", press);
+  }, [keys]);
+}

@@ -1,0 +1,116 @@
+/** What the meeting shows, worked out of what the session says: no React, no browser. */
+
+import { floorOf, holds, leads, type Member, type MemberId, type View } from "@sangam/sdk";
+
+export type Layout = "grid" | "speaker";
+
+/** One picture on the stage. */
+export interface Tile {
+  key: string;
+  member: Member;
+  kind: "camera" | "screen";
+  own: boolean;
+  speaking: boolean;
+  microphone: boolean;
+  /** Whether a picture is to be shown, and not the initials. */
+  picture: boolean;
+}
+
+export interface Stage {
+  /** Shown large; none in a grid. */
+  large: Tile | undefined;
+  tiles: Tile[];
+}
+
+/** This member, if it is in. */
+export function me(view: View): Member | undefined {
+  return view.session?.members?.find((one) => one.id === view.me);
+}
+
+/** Those in the same room, oneself first, then by when they came. */
+export function together(view: View): Member[] {
+  const own = me(view);
+  const here = (view.session?.members ?? []).filter((one) => one.room && one.room === own?.room);
+  return here.sort((a, b) =>
+    Number(b.id === view.me) - Number(a.id === view.me) || a.joined_ms - b.joined_ms);
+}
+
+/** Those who wait to be let in; only leaders look after them. */
+export function lobby(view: View): Member[] {
+  return (view.session?.members ?? []).filter((one) => one.room === undefined);
+}
+
+/** Raised hands, the first first. */
+export function hands(view: View): Member[] {
+  const raised = together(view).filter((one) => one.hand_ms !== undefined);
+  return raised.sort((a, b) => (a.hand_ms ?? 0) - (b.hand_ms ?? 0));
+}
+
+/** A member's place in the queue for the word, from 1; none if it does not wait. */
+export function place(view: View, member: MemberId): number | undefined {
+  const room = view.session?.members?.find((one) => one.id === member)?.room;
+  const at = floorOf(view.session, room, "audio")?.queue.indexOf(member) ?? -1;
+  return at < 0 ? undefined : at + 1;
+}
+
+export function leading(view: View): boolean {
+  return leads(me(view));
+}
+
+/** What is on the stage. Whoever shares a screen is large unless somebody was pinned. */
+export function stage(view: View, layout: Layout, pinned: string | undefined): Stage {
+  const tiles = together(view).flatMap((member) => tilesOf(view, member));
+  const screens = tiles.filter((tile) => tile.kind === "screen");
+  const others = tiles.filter((tile) => !tile.own);
+  const speaking = others.find((tile) => tile.member.id === view.speaker && tile.kind === "camera");
+  const chosen = tiles.find((tile) => tile.key === pinned) ?? screens.find((tile) => !tile.own);
+  const automatic = layout === "speaker" ? (speaking ?? others[0] ?? tiles[0]) : undefined;
+  const large = chosen ?? automatic;
+  return { large, tiles: tiles.filter((tile) => tile.key !== large?.key) };
+}
+
+function tilesOf(view: View, member: Member): Tile[] {
+  const of = (medium: "audio" | "video" | "screen") => holds(view.session, member.id, medium);
+  const own = member.id === view.me;
+  const common = { member, own, speaking: view.speaking.has(member.id), microphone: of("audio") };
+  const camera: Tile = { ...common, key: member.id, kind: "camera", picture: of("video") };
+  if (!of("screen")) return [camera];
+  const screen: Tile = {
+    ...common, key: `${member.id}-screen`, kind: "screen", picture: true, speaking: false,
+  };
+  return [camera, screen];
+}
+
+/** Pixels between pictures, and around all of them. */
+const GAP = 12;
+
+/**
+ * Columns and height of the rows of a grid in which pictures of 16:9 are as large as they can be.
+ * Pictures may grow up to 4:3 where there is room: that cuts little off their sides.
+ */
+export function grid(count: number, width: number, height: number) {
+  let best = { across: 1, tall: 0, size: 0 };
+  for (let across = 1; across <= Math.max(1, count); across++) {
+    const rows = Math.ceil(count / across);
+    const wide = (width - GAP * across) / across;
+    const high = (height - GAP * rows) / rows;
+    const size = Math.min(wide, high * (16 / 9));
+    const tall = Math.max(1, Math.floor(Math.min(high, wide * (3 / 4))));
+    if (size > best.size) best = { across, tall, size };
+  }
+  return { across: best.across, tall: best.tall };
+}
+
+/** Up to two letters that stand for a name, in any script. */
+export function initials(name: string): string {
+  const words = name.trim().split(/\s+/).filter((word) => word !== "");
+  const letters = [words[0], words.length > 1 ? words[words.length - 1] : undefined];
+  return letters.map((word) => [...(word ?? "")][0] ?? "").join("").toLocaleUpperCase();
+}
+
+/** One of a few calm colours, the same for everybody who sees this identity. */
+export function hue(identity: string): number {
+  let sum = 0;
+  for (const letter of identity) sum = (sum * 31 + (letter.codePointAt(0) ?? 0)) % 3_600;
+  return (sum * 47) % 360;
+}

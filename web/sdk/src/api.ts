@@ -1,0 +1,66 @@
+/** The requests a page makes before a meeting: what the broker is, and how to get in. */
+
+import type { Problem, Role } from "./protocol.ts";
+
+/** What `/v1/page` says. */
+export interface PageFacts {
+  version: string;
+  brokers: string[];
+  sessions: boolean;
+  webrtc: boolean;
+}
+
+export interface Named {
+  tenant: string;
+  session: string;
+}
+
+async function call<T>(url: string, body?: object): Promise<T> {
+  const init: RequestInit = body
+    ? { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) }
+    : {};
+  const answer = await fetch(url, { ...init, cache: "no-store" }).catch((error: unknown) => {
+    throw { code: "line", error: String(error) } satisfies Problem;
+  });
+  const text = (await answer.json().catch(() => ({}))) as T & Partial<Problem>;
+  if (answer.ok) return text;
+  const { code = `http_${answer.status}`, error = answer.statusText, hint } = text;
+  throw { code, error, ...(hint === undefined ? {} : { hint }) } satisfies Problem;
+}
+
+/** What the page's own broker is. */
+export function facts(origin: string): Promise<PageFacts> {
+  return call<PageFacts>(`${origin}/v1/page`);
+}
+
+/**
+ * A token for a session where none is needed to make one, as with `sangam serve --dev`: whoever
+ * comes first makes the session and leads it.
+ */
+export async function enter(
+  origins: readonly string[], { tenant, session }: Named, identity: string, name: string,
+): Promise<string> {
+  let refused: Problem = { code: "no_session", error: "no session server" };
+  for (const origin of origins) {
+    try {
+      const role = await made(origin, { tenant, session });
+      const url = `${origin}/v1/sessions/${tenant}/${session}/tokens`;
+      return (await call<{ token: string }>(url, { identity, name, role })).token;
+    } catch (problem) {
+      refused = problem as Problem;
+      // 404: no session server there.
+      if (refused.code !== "http_404" && refused.code !== "line") break;
+    }
+  }
+  throw refused;
+}
+
+async function made(origin: string, { tenant, session }: Named): Promise<Role> {
+  try {
+    await call(`${origin}/v1/sessions`, { tenant, name: session, title: session });
+    return "chair";
+  } catch (problem) {
+    if ((problem as Problem).code === "exists") return "participant";
+    throw problem;
+  }
+}

@@ -1,0 +1,157 @@
+/** A session is the fold of its events: the state that came first, changed by what follows. */
+
+import type { Floor, Member, MemberId, Medium, Session, SessionEvent } from "./protocol.ts";
+
+/** Lines of chat that are kept, as many as the server keeps. */
+const CHAT_KEPT = 200;
+
+/** The session after an event. Events that it has seen already change nothing. */
+export function fold(session: Session, event: SessionEvent): Session {
+  if (event.seq <= session.seq) return session;
+  return { ...apply(session, event), seq: event.seq };
+}
+
+function apply(session: Session, event: SessionEvent): Session {
+  switch (event.event) {
+    case "planned":
+      return { ...session, title: event.plan.title, lobby: event.plan.lobby ?? false };
+    case "state":
+      return { ...session, state: event.state };
+    case "locked":
+      return { ...session, locked: event.locked };
+    case "opened":
+    case "closed":
+      return rooms(session, event);
+    case "floor":
+    case "requested":
+    case "granted":
+    case "withdrawn":
+    case "released":
+      return floors(session, event);
+    case "chat":
+      return chat(session, event);
+    case "reacted":
+      return session;
+    default:
+      return members(session, event);
+  }
+}
+
+type MemberEvent = Extract<
+  SessionEvent,
+  { event: "joined" | "away" | "back" | "left" | "named" | "role" | "moved" | "hand" | "muted" }
+>;
+
+function members(session: Session, event: MemberEvent): Session {
+  const known = session.members ?? [];
+  if (event.event === "joined") {
+    const others = known.filter((one) => one.id !== event.person.id);
+    return counted(session, [...others, event.person], 1);
+  }
+  if (event.event === "left") {
+    const left = known.filter((one) => one.id !== event.member);
+    return counted(session, left, -1);
+  }
+  const changed = known.map((one) => (one.id === event.member ? change(one, event) : one));
+  return counted(session, changed, 0);
+}
+
+function counted(session: Session, list: Member[], more: number): Session {
+  const waiting = list.filter((one) => one.room === undefined).length;
+  const total = session.members_total + more;
+  return { ...session, members: list, members_total: total, waiting_total: waiting };
+}
+
+function change(one: Member, event: MemberEvent): Member {
+  switch (event.event) {
+    case "away":
+      return { ...one, away_ms: event.at_ms };
+    case "back":
+      return without(one, "away_ms");
+    case "named":
+      return { ...one, name: event.name };
+    case "role":
+      return { ...one, role: event.role };
+    case "moved":
+      return { ...one, room: event.room };
+    case "hand":
+      return event.raised ? { ...one, hand_ms: event.at_ms } : without(one, "hand_ms");
+    case "muted": {
+      const others = one.muted.filter((medium) => medium !== event.medium);
+      return { ...one, muted: event.muted ? [...others, event.medium] : others };
+    }
+    default:
+      return one;
+  }
+}
+
+function without(one: Member, key: "away_ms" | "hand_ms"): Member {
+  const { [key]: _gone, ...rest } = one;
+  return rest;
+}
+
+type RoomEvent = Extract<SessionEvent, { event: "opened" | "closed" }>;
+
+function rooms(session: Session, event: RoomEvent): Session {
+  const others = (session.rooms ?? []).filter((room) => room.name !== event.room);
+  if (event.event === "closed") return { ...session, rooms: others };
+  const free = (medium: Medium): Floor => ({
+    medium, mode: "free", limit: medium === "screen" ? 1 : 250, holders: [], queue: [],
+  });
+  const floors = (["audio", "video", "screen", "board"] as const).map(free);
+  return { ...session, rooms: [...others, { name: event.room, title: event.title, floors }] };
+}
+
+type FloorEvent = Extract<
+  SessionEvent,
+  { event: "floor" | "requested" | "granted" | "withdrawn" | "released" }
+>;
+
+function floors(session: Session, event: FloorEvent): Session {
+  const list = (session.rooms ?? []).map((room) => {
+    if (room.name !== event.room) return room;
+    const floors = room.floors.map((one) => (one.medium === event.medium ? floor(one, event) : one));
+    return { ...room, floors };
+  });
+  return { ...session, rooms: list };
+}
+
+function floor(one: Floor, event: FloorEvent): Floor {
+  if (event.event === "floor") {
+    const { medium, holders, queue } = one;
+    return { ...event.rules, medium, holders, queue };
+  }
+  const queue = one.queue.filter((member) => member !== event.member);
+  const holders = one.holders.filter((holder) => holder.member !== event.member);
+  if (event.event === "requested") queue.push(event.member);
+  if (event.event === "granted") {
+    const until = event.until_ms === undefined ? {} : { until_ms: event.until_ms };
+    holders.push({ member: event.member, ...until });
+  }
+  return { ...one, queue, holders };
+}
+
+type ChatEvent = Extract<SessionEvent, { event: "chat" }>;
+
+function chat(session: Session, event: ChatEvent): Session {
+  const { event: _kind, ...line } = event;
+  return { ...session, chat: [...(session.chat ?? []), line].slice(-CHAT_KEPT) };
+}
+
+/** One floor of a room. */
+export function floorOf(session: Session | undefined, room: string | undefined, medium: Medium) {
+  const found = session?.rooms?.find((one) => one.name === room);
+  return found?.floors.find((one) => one.medium === medium);
+}
+
+/** Whether a member holds a floor of its room. */
+export function holds(session: Session | undefined, member: MemberId, medium: Medium): boolean {
+  const room = session?.members?.find((one) => one.id === member)?.room;
+  const floor = floorOf(session, room, medium);
+  return floor?.holders.some((holder) => holder.member === member) ?? false;
+}
+
+/** Whether a member may do what chairs do. */
+export function leads(member: Member | undefined): boolean {
+  return member !== undefined && (member.role === "chair" || member.rights.admin);
+}

@@ -1,0 +1,287 @@
+/** A meeting as one member has it: everything a page shows, and everything it may ask. */
+
+import { Brokers } from "./brokers.ts";
+import { fold } from "./fold.ts";
+import { Others } from "./others.ts";
+import { Own, type OwnState, type Sent } from "./own.ts";
+import type { Door, Peer } from "./peer.ts";
+import type { Received } from "./player.ts";
+import type { Bye, Command, Frame, MediaPass, MemberId, Problem, Session } from "./protocol.ts";
+import type { Quality } from "./quality.ts";
+import { Signalling } from "./signalling.ts";
+import { Speakers } from "./speakers.ts";
+import { Watch } from "./watch.ts";
+
+/** How often loudness is read. */
+const LISTEN_MS = 200;
+/** For how long a reaction is shown, and how many at once. */
+const REACTION_MS = 5_000;
+const REACTIONS_MAX = 30;
+/** For how long it is told that a floor was refused. */
+const REFUSED_MS = 8_000;
+
+export interface JoinOptions {
+  /** Origins of the brokers, where the page came from first. */
+  brokers: string[];
+  tenant: string;
+  session: string;
+  token: string;
+  name: string;
+  /** Sends cameras in layers. */
+  simulcast: boolean;
+}
+
+export interface Reaction {
+  seq: number;
+  from: MemberId;
+  text: string;
+}
+
+/** What a page shows. A new object with every change. */
+export interface View {
+  phase: "joining" | "lobby" | "in" | "over";
+  /** Why it is over. */
+  bye?: Bye;
+  /** Why there was no way in. */
+  problem?: Problem;
+  me?: MemberId;
+  session?: Session;
+  /** Whether the session server is there, and the media of the broker. */
+  line: boolean;
+  media: boolean;
+  own: Record<Sent, OwnState>;
+  received: ReadonlyMap<MemberId, Received>;
+  quality: ReadonlyMap<MemberId, Quality>;
+  speaking: ReadonlySet<MemberId>;
+  speaker?: MemberId;
+  reactions: readonly Reaction[];
+  /** The floor that was refused last, and why. */
+  refused?: { medium: Sent; problem: Problem };
+}
+
+export class Meeting {
+  #view: View;
+  #listeners = new Set<() => void>();
+  #brokers: Brokers;
+  #signalling: Signalling;
+  #own: Own;
+  #others: Others;
+  #watch: Watch;
+  #speakers = new Speakers();
+  #pass: MediaPass | undefined;
+  #timer: ReturnType<typeof setInterval>;
+
+  constructor(options: JoinOptions) {
+    const own = { audio: "off", video: "off", screen: "off" } as const;
+    this.#view = {
+      phase: "joining", line: false, media: true, own, received: new Map(), quality: new Map(),
+      speaking: new Set(), reactions: [],
+    };
+    this.#brokers = new Brokers(options.brokers);
+    this.#own = new Own({
+      ask: (command) => this.ask(command),
+      changed: () => this.#refresh(),
+      refused: (medium, problem) => this.#refused(medium, problem),
+      lost: () => void this.#watch.doubt(),
+    }, options.simulcast);
+    this.#others = new Others({
+      changed: () => this.#refresh(),
+      lost: () => void this.#watch.doubt(),
+    });
+    this.#watch = new Watch(this.#brokers, {
+      peers: () => this.#peers(),
+      moved: () => this.#move(),
+      interrupted: (now) => this.#change({ media: !now }),
+      quality: (peer, quality) => this.#judge(peer, quality),
+    });
+    const { tenant, session, token, name } = options;
+    this.#signalling = new Signalling(
+      { servers: this.#brokers.all, tenant, session, token, name, capabilities: ["page"] },
+      {
+        frame: (frame) => this.#take(frame),
+        line: (up) => this.#lined(up),
+        failed: (problem) => this.#end({ problem }),
+      },
+    );
+    this.#timer = setInterval(() => this.#listen(), LISTEN_MS);
+  }
+
+  get view(): View {
+    return this.#view;
+  }
+
+  /** Calls back on every change, until what it returns is called. */
+  subscribe(listener: () => void): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+
+  /** Asks the session server; rejects with a `Problem`. */
+  ask(command: Command): Promise<void> {
+    return this.#signalling.ask(command);
+  }
+
+  /** Sends these tracks; none gives the floor back. */
+  send(medium: Sent, tracks: readonly MediaStreamTrack[]): void {
+    this.#own.set(medium, tracks);
+  }
+
+  /** What this member sends. */
+  sends(medium: Sent): readonly MediaStreamTrack[] {
+    return this.#own.tracks(medium);
+  }
+
+  /** The broker that media go through. */
+  get broker(): string {
+    return this.#brokers.current;
+  }
+
+  /** The connection that brings a member, for its statistics. */
+  connection(member: MemberId): RTCPeerConnection | undefined {
+    return this.#others.players().get(member)?.pc;
+  }
+
+  /** Leaves for good. */
+  async leave(): Promise<void> {
+    if (this.#view.phase === "over") return;
+    await this.ask({ do: "leave" }).catch(() => undefined);
+    this.#end({ bye: "left" });
+  }
+
+  #take(frame: Frame): void {
+    switch (frame.type) {
+      case "welcome":
+        this.#change({ me: frame.member });
+        break;
+      case "media":
+        this.#pass = frame;
+        this.#change({ phase: "in" });
+        this.#follow();
+        break;
+      case "lobby":
+        this.#change({ phase: "lobby" });
+        break;
+      case "state":
+        this.#change({ session: frame.session });
+        this.#follow();
+        break;
+      case "events":
+        this.#happened(frame);
+        break;
+      case "bye":
+        this.#end({ bye: frame.why });
+        break;
+      default:
+    }
+  }
+
+  #happened(frame: Extract<Frame, { type: "events" }>): void {
+    const session = this.#view.session;
+    if (!session) return;
+    for (const event of frame.events) {
+      if (event.event === "reacted" && event.seq > session.seq) {
+        const { seq, from, text } = event;
+        this.#react({ seq, from, text });
+      }
+    }
+    this.#change({ session: frame.events.reduce(fold, session) });
+    this.#follow();
+  }
+
+  #refused(medium: Sent, problem: Problem): void {
+    const refused = { medium, problem };
+    this.#change({ refused });
+    setTimeout(() => {
+      if (this.#view.refused !== refused) return;
+      const { refused: _told, ...rest } = this.#view;
+      this.#view = rest;
+      this.#change({});
+    }, REFUSED_MS);
+  }
+
+  #react(reaction: Reaction): void {
+    this.#change({ reactions: [...this.#view.reactions, reaction].slice(-REACTIONS_MAX) });
+    setTimeout(() => {
+      const left = this.#view.reactions.filter((one) => one.seq !== reaction.seq);
+      this.#change({ reactions: left });
+    }, REACTION_MS);
+  }
+
+  #lined(up: boolean): void {
+    this.#change({ line: up });
+    if (up) this.#own.settle();
+  }
+
+  #door(): Door | undefined {
+    if (!this.#pass || this.#view.phase !== "in") return undefined;
+    return { origin: this.#brokers.current, token: this.#pass.token };
+  }
+
+  #follow(): void {
+    const { session, me } = this.#view;
+    this.#own.follow(session, me, this.#door());
+    this.#others.follow(session, me, this.#door());
+  }
+
+  /** Makes every connection anew, with the broker that is in use now. */
+  #move(): void {
+    this.#own.drop();
+    this.#others.drop();
+    this.#signalling.hurry();
+    this.#follow();
+  }
+
+  #peers(): Peer[] {
+    return [...this.#own.publishers(), ...this.#others.players().values()];
+  }
+
+  #judge(peer: Peer, quality: Quality): void {
+    const of = [...this.#others.players()].find(([, player]) => player === peer)?.[0];
+    const member = of ?? this.#view.me;
+    if (member === undefined || this.#view.quality.get(member) === quality) return;
+    this.#change({ quality: new Map(this.#view.quality).set(member, quality) });
+  }
+
+  #listen(): void {
+    const levels = new Map<MemberId, number>();
+    for (const [member, player] of this.#others.players()) {
+      const track = player.received.audio;
+      const receiver = player.pc.getReceivers().find((one) => one.track === track);
+      levels.set(member, receiver?.getSynchronizationSources()[0]?.audioLevel ?? 0);
+    }
+    if (!this.#speakers.hear(performance.now(), levels)) return;
+    const { speaking, main } = this.#speakers;
+    this.#change(main === undefined ? { speaking } : { speaking, speaker: main });
+  }
+
+  /** Takes over what `Own` and `Others` have, if it is different. */
+  #refresh(): void {
+    const own = {
+      audio: this.#own.state("audio"),
+      video: this.#own.state("video"),
+      screen: this.#own.state("screen"),
+    };
+    const players = [...this.#others.players()];
+    const received = new Map(players.map(([member, player]) => [member, player.received]));
+    const known = this.#view.received;
+    const sameOwn = (["audio", "video", "screen"] as const)
+      .every((medium) => own[medium] === this.#view.own[medium]);
+    const sameOthers = received.size === known.size
+      && [...received].every(([member, one]) => known.get(member) === one);
+    if (!sameOwn || !sameOthers) this.#change({ own, received });
+  }
+
+  #end(why: { bye: Bye } | { problem: Problem }): void {
+    clearInterval(this.#timer);
+    this.#watch.stop();
+    this.#own.drop();
+    this.#others.drop();
+    this.#signalling.close();
+    this.#change({ phase: "over", ...why });
+  }
+
+  #change(part: Partial<View>): void {
+    this.#view = { ...this.#view, ...part };
+    for (const listener of this.#listeners) listener();
+  }
+}

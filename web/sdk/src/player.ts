@@ -1,0 +1,115 @@
+/** Receives everything that one member sends: sound, picture, screen and its sound. */
+
+import { Peer, type Door } from "./peer.ts";
+import type { Medium } from "./protocol.ts";
+import { path } from "./publisher.ts";
+
+/** What is received of a member. */
+export interface Received {
+  audio?: MediaStreamTrack;
+  video?: MediaStreamTrack;
+  screen?: MediaStreamTrack;
+  screenAudio?: MediaStreamTrack;
+}
+
+/** Between two looks at what plays where, and how many there are. */
+const LOOK_MS = 300;
+const LOOKS = 40;
+
+export class Player extends Peer {
+  received: Received = {};
+  #wanted: ReadonlySet<Medium> = new Set();
+  #looks = 0;
+  #timer: ReturnType<typeof setTimeout> | undefined;
+  /** Packets that came in each place, and at which look there were more than before. */
+  #places = new Map<string, { packets: number; grew: number }>();
+  #noticed = 0;
+
+  constructor(door: Door) {
+    super(door);
+    // A microphone and a screen's sound, a camera and a screen.
+    for (const kind of ["audio", "audio", "video", "video"] as const) {
+      this.pc.addTransceiver(kind, { direction: "recvonly" });
+    }
+  }
+
+  /** Plays whatever is published by `member` in a room, such as `acme/weekly/main`. */
+  async play(room: string, member: string): Promise<void> {
+    await this.offer(`/v1/whep/${path(`${room}/+/${member}`)}`);
+    this.#look();
+  }
+
+  /** Which media are to be found; the broker is asked until they are, or it takes too long. */
+  expect(media: ReadonlySet<Medium>): void {
+    const same = media.size === this.#wanted.size && [...media].every((one) => this.#wanted.has(one));
+    this.#wanted = media;
+    if (!same) this.look();
+  }
+
+  /**
+   * A member that came back by another broker plays in another place, while the broker still
+   * believes in the old one: packets where none were expected tell.
+   */
+  override notice(report: RTCStatsReport): void {
+    this.#noticed += 1;
+    const known = new Set(Object.values(this.received));
+    let strange = false;
+    for (const stat of report.values()) {
+      if (stat.type !== "inbound-rtp" || typeof stat.mid !== "string") continue;
+      const packets = Number(stat.packetsReceived);
+      const before = this.#places.get(stat.mid);
+      const grew = packets > (before?.packets ?? 0) ? this.#noticed : (before?.grew ?? 0);
+      this.#places.set(stat.mid, { packets, grew });
+      const track = this.#track(stat.mid);
+      if (grew === this.#noticed && track && !known.has(track)) strange = true;
+    }
+    if (strange) this.look();
+  }
+
+  /** Looks again what plays where. */
+  look(): void {
+    this.#looks = 0;
+    clearTimeout(this.#timer);
+    this.#look();
+  }
+
+  override close(): void {
+    clearTimeout(this.#timer);
+    super.close();
+  }
+
+  #look(): void {
+    if (this.closed) return;
+    this.describe()
+      .then(({ plays }) => this.#found(plays))
+      .catch(() => undefined)
+      .finally(() => {
+        const missing = [...this.#wanted].some((one) => one !== "board" && !this.received[one]);
+        this.#looks += 1;
+        if (missing && this.#looks < LOOKS && !this.closed) {
+          this.#timer = setTimeout(() => this.#look(), LOOK_MS);
+        }
+      });
+  }
+
+  #track(mid: string): MediaStreamTrack | undefined {
+    return this.pc.getTransceivers().find((one) => one.mid === mid)?.receiver.track;
+  }
+
+  #found(plays: { mid: string; topic: string | null }[]): void {
+    const found: Received = {};
+    const grew = (mid: string) => this.#places.get(mid)?.grew ?? 0;
+    // Of two places with the same topic, the one in which something moves comes last, and stays.
+    for (const { mid, topic } of plays.sort((a, b) => grew(a.mid) - grew(b.mid))) {
+      const medium = topic?.split("/")[3];
+      const track = this.#track(mid);
+      if (!track) continue;
+      if (medium === "audio" || medium === "video") found[medium] = track;
+      if (medium === "screen") found[track.kind === "video" ? "screen" : "screenAudio"] = track;
+    }
+    const keys = ["audio", "video", "screen", "screenAudio"] as const;
+    if (keys.every((key) => found[key] === this.received[key])) return;
+    this.received = found;
+    this.onstate?.();
+  }
+}

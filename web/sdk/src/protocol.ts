@@ -1,0 +1,163 @@
+/** The documents of docs/spec/xgsp.md, as they arrive. */
+
+/** What a floor is for. */
+export type Medium = "audio" | "video" | "screen" | "board";
+/** What a member is there for. */
+export type Role = "chair" | "presenter" | "participant" | "observer";
+/** Where a session stands. */
+export type SessionState = "created" | "canceled" | "activated" | "deactivated" | "finished";
+/** A member's number, such as `m17`. */
+export type MemberId = string;
+
+export const MEDIA: readonly Medium[] = ["audio", "video", "screen", "board"];
+
+export interface Rights {
+  publish: Medium[];
+  subscribe: boolean;
+  chat: boolean;
+  admin: boolean;
+}
+
+export interface Member {
+  id: MemberId;
+  identity: string;
+  name: string;
+  role: Role;
+  capabilities: string[];
+  rights: Rights;
+  /** None while it waits in the lobby. */
+  room?: string;
+  /** Media that a chair has taken from it. */
+  muted: Medium[];
+  /** Since when its hand is up. */
+  hand_ms?: number;
+  joined_ms: number;
+  /** Since when its connection is gone. */
+  away_ms?: number;
+}
+
+export interface FloorRules {
+  mode: "free" | "moderated";
+  limit: number;
+  time_limit_s?: number;
+}
+
+export interface Floor extends FloorRules {
+  medium: Medium;
+  holders: { member: MemberId; until_ms?: number }[];
+  queue: MemberId[];
+}
+
+export interface Room {
+  name: string;
+  title: string;
+  floors: Floor[];
+}
+
+export interface ChatLine {
+  seq: number;
+  at_ms: number;
+  from: MemberId;
+  to?: MemberId;
+  room?: string;
+  text: string;
+}
+
+/** A session as one member sees it; who waits in the lobby sees neither rooms nor members. */
+export interface Session {
+  tenant: string;
+  name: string;
+  title: string;
+  state: SessionState;
+  lobby: boolean;
+  locked: boolean;
+  seq: number;
+  members_total: number;
+  waiting_total: number;
+  start_ms?: number;
+  end_ms?: number;
+  rooms?: Room[];
+  chat?: ChatLine[];
+  members?: Member[];
+}
+
+interface Plan {
+  title: string;
+  start_ms?: number;
+  end_ms?: number;
+  lobby?: boolean;
+}
+
+interface OfFloor {
+  room: string;
+  medium: Medium;
+  member: MemberId;
+}
+
+/** What happened; kinds that are not listed change nothing that a member sees. */
+export type SessionEvent = { seq: number; at_ms: number } & (
+  | { event: "planned"; plan: Plan }
+  | { event: "state"; state: SessionState }
+  | { event: "locked"; locked: boolean }
+  | { event: "joined"; person: Member }
+  | { event: "away" | "back"; member: MemberId }
+  | { event: "left"; member: MemberId; why: string }
+  | { event: "named"; member: MemberId; name: string }
+  | { event: "role"; member: MemberId; role: Role }
+  | { event: "moved"; member: MemberId; room: string }
+  | { event: "hand"; member: MemberId; raised: boolean }
+  | { event: "muted"; member: MemberId; medium: Medium; muted: boolean }
+  | { event: "opened"; room: string; title: string }
+  | { event: "closed"; room: string }
+  | { event: "floor"; room: string; medium: Medium; rules: FloorRules }
+  | ({ event: "requested" } & OfFloor)
+  | ({ event: "granted"; until_ms?: number } & OfFloor)
+  | ({ event: "withdrawn" | "released"; why: string } & OfFloor)
+  | { event: "chat"; from: MemberId; to?: MemberId; room?: string; text: string }
+  | { event: "reacted"; from: MemberId; room?: string; text: string }
+);
+
+/** What a member may reach, and what it shows to brokers for that. */
+export interface MediaPass {
+  /** None where brokers ask for none. */
+  token: string | null;
+  expires_ms: number;
+  publish: string[];
+  subscribe: string[];
+}
+
+/** Why something was refused: `code` for programs, the rest for people. */
+export interface Problem {
+  code: string;
+  error: string;
+  hint?: string;
+}
+
+/** Why it is over. */
+export type Bye = "left" | "removed" | "replaced" | "lost" | "ended";
+
+export type Frame =
+  | { type: "welcome"; member: MemberId; key: string; now_ms: number }
+  | ({ type: "media" } & MediaPass)
+  | { type: "lobby" }
+  | { type: "state"; session: Session }
+  | { type: "events"; seq: number; events: SessionEvent[] }
+  | { type: "done"; id: number }
+  | ({ type: "refused"; id?: number } & Problem)
+  | { type: "bye"; why: Bye };
+
+/** What a member asks; see "Commands" in docs/spec/xgsp.md. */
+export type Command =
+  | { do: "activate" | "deactivate" | "finish" | "cancel" | "leave" }
+  | { do: "plan"; title?: string; lobby?: boolean }
+  | { do: "lock"; locked: boolean }
+  | { do: "admit" | "remove"; member: MemberId }
+  | { do: "role"; member: MemberId; role: Role }
+  | { do: "mute"; member: MemberId; medium: Medium; muted: boolean }
+  | { do: "request" | "release"; medium: Medium }
+  | { do: "grant" | "revoke"; medium: Medium; member: MemberId }
+  | { do: "floor"; room: string; medium: Medium; mode: "free" | "moderated"; limit: number }
+  | { do: "hand"; raised: boolean; member?: MemberId }
+  | { do: "name"; name: string }
+  | { do: "chat"; text: string; to?: MemberId }
+  | { do: "react"; text: string };

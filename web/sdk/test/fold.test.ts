@@ -1,0 +1,66 @@
+import { expect, test } from "vitest";
+import { floorOf, fold, holds, leads } from "../src/fold.ts";
+import type { SessionEvent } from "../src/protocol.ts";
+import { floor, member, session } from "./session.ts";
+
+/** Events from 11 on, one after the other. */
+function after(start: ReturnType<typeof session>, ...events: object[]) {
+  const numbered = events.map((event, n) => ({ seq: 11 + n, at_ms: 1_000 + n, ...event }));
+  return (numbered as SessionEvent[]).reduce(fold, start);
+}
+
+test("members come, change and go", () => {
+  const start = session([member("m1")]);
+  const now = after(start,
+    { event: "joined", person: member("m2", { room: undefined as never }) },
+    { event: "moved", member: "m2", room: "main" },
+    { event: "named", member: "m2", name: "Bert" },
+    { event: "role", member: "m2", role: "presenter" },
+    { event: "hand", member: "m2", raised: true },
+    { event: "muted", member: "m2", medium: "audio", muted: true },
+    { event: "away", member: "m1" },
+  );
+  expect(now.members_total).toBe(2);
+  expect(now.members?.[1]).toMatchObject({ name: "Bert", role: "presenter", hand_ms: 1_004, muted: ["audio"] });
+  expect(now.members?.[0]?.away_ms).toBe(1_006);
+  const back = fold(now, { seq: 30, at_ms: 0, event: "back", member: "m1" });
+  expect(back.members?.[0]).not.toHaveProperty("away_ms");
+  const left = fold(back, { seq: 31, at_ms: 0, event: "left", member: "m2", why: "itself" });
+  expect([left.members?.length, left.members_total]).toEqual([1, 1]);
+});
+
+test("a floor is asked for, given and taken in turn", () => {
+  const start = session([member("m1"), member("m2")], [floor("audio", ["m1"])]);
+  const of = { room: "main", medium: "audio" };
+  const waits = after(start, { event: "requested", ...of, member: "m2" });
+  expect(floorOf(waits, "main", "audio")?.queue).toEqual(["m2"]);
+  const given = after(start,
+    { event: "requested", ...of, member: "m2" },
+    { event: "released", ...of, member: "m1", why: "taken" },
+    { event: "granted", ...of, member: "m2", until_ms: 5_000 },
+  );
+  expect([holds(given, "m1", "audio"), holds(given, "m2", "audio")]).toEqual([false, true]);
+  expect(floorOf(given, "main", "audio")?.queue).toEqual([]);
+});
+
+test("an event that was seen changes nothing, and the state that came first stays as it was", () => {
+  const start = session([member("m1")]);
+  const frozen = structuredClone(start);
+  const locked = after(start, { event: "locked", locked: true });
+  expect(fold(locked, { seq: 11, at_ms: 0, event: "locked", locked: false }).locked).toBe(true);
+  expect(start).toEqual(frozen);
+});
+
+test("chat keeps the last lines", () => {
+  const lines = Array.from({ length: 250 }, (_, n) => ({ event: "chat", from: "m1", text: `${n}` }));
+  const now = after(session([member("m1")]), ...lines);
+  expect(now.chat).toHaveLength(200);
+  expect(now.chat?.at(-1)).toMatchObject({ text: "249", from: "m1", seq: 260 });
+});
+
+test("chairs lead, and whoever has the right", () => {
+  expect(leads(member("m1", { role: "chair" }))).toBe(true);
+  expect(leads(member("m1"))).toBe(false);
+  const rights = { ...member("m1").rights, admin: true };
+  expect(leads(member("m1", { rights }))).toBe(true);
+});

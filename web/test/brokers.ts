@@ -1,0 +1,96 @@
+/** Brokers as processes: the program under test, linked, with the page that was built. */
+
+import { spawn } from "node:child_process";
+import { createServer } from "node:net";
+import { fileURLToPath } from "node:url";
+import { createInterface } from "node:readline";
+
+const ROOT = fileURLToPath(new URL("../..", import.meta.url));
+const PROGRAM = process.env["SANGAM"] ?? `${ROOT}target/debug/sangam`;
+const PAGE = process.env["SANGAM_PAGE_FOLDER"] ?? `${ROOT}web/app/dist`;
+
+/** What an operator shows, where one has to. */
+const OPERATOR = "operator-of-a-test";
+
+export interface Broker {
+  origin: string;
+  /** Ends it without a word, as a crash would. */
+  kill(): Promise<void>;
+}
+
+interface Ready {
+  event: string;
+  http: string;
+  udp: string[];
+}
+
+/** A number that is free now: two brokers must know each other's before they start. */
+function port(host: string): Promise<number> {
+  return new Promise((resolve, reject) => {
+    const server = createServer();
+    server.once("error", reject);
+    server.listen(0, host, () => {
+      const address = server.address();
+      server.close(() => resolve(typeof address === "object" && address ? address.port : 0));
+    });
+  });
+}
+
+interface Wanted {
+  name: string;
+  host: string;
+  http: number;
+  /** Origins of the other brokers. */
+  others: string[];
+  more: string[];
+  variables: Record<string, string>;
+}
+
+async function start({ name, host, http, others, more, variables }: Wanted) {
+  const args = [
+    "serve", "--dev", "--json", "--log", "error", "--until-stdin-closes", "--name", name,
+    "--listen", `${host}:0`, "--webrtc", `${host}:0`, "--http", `${host}:${http}`, ...more,
+  ];
+  const env = {
+    ...process.env, SANGAM_PAGE_FOLDER: PAGE, SANGAM_PAGE_BROKERS: others.join(","), ...variables,
+  };
+  const child = spawn(PROGRAM, args, { env, stdio: ["pipe", "pipe", "inherit"] });
+  const ended = new Promise<void>((resolve) => child.once("exit", () => resolve()));
+  const ready = await new Promise<Ready>((resolve, reject) => {
+    child.once("exit", (code) => reject(new Error(`${PROGRAM} ended with ${code}`)));
+    child.once("error", reject);
+    createInterface({ input: child.stdout }).once("line", (line) => resolve(JSON.parse(line) as Ready));
+  });
+  const kill = async () => {
+    child.kill("SIGKILL");
+    await ended;
+  };
+  return { broker: { origin: `http://${ready.http}`, kill }, udp: ready.udp[0] ?? "" };
+}
+
+/** Two linked brokers; the first one hosts the sessions. Beyond this machine they want a token. */
+export async function two(host = "127.0.0.1"): Promise<[Broker, Broker]> {
+  const [a, b] = [await port(host), await port(host)];
+  const [of, at] = [`http://${host}:${a}`, `http://${host}:${b}`];
+  const open = host === "127.0.0.1";
+  const variables: Record<string, string> = open
+    ? {} : { SANGAM_API_TOKEN: OPERATOR, SANGAM_LINKS_ACCEPT: `${host}/32` };
+  const first = await start({ name: "a", host, http: a, others: [at], more: [], variables });
+  const second = await start({
+    name: "b", host, http: b, others: [of], more: ["--link", first.udp],
+    variables: { ...variables, SANGAM_SESSIONS_ENABLED: "false" },
+  });
+  return [first.broker, second.broker];
+}
+
+/** A token for a meeting, which is made if it is not there. */
+export async function token(
+  { origin }: Broker, session: string, identity: string, role: string,
+): Promise<string> {
+  const headers = { "Content-Type": "application/json", Authorization: `Bearer ${OPERATOR}` };
+  const post = (path: string, body: object) =>
+    fetch(`${origin}/v1/sessions${path}`, { method: "POST", headers, body: JSON.stringify(body) });
+  await post("", { tenant: "meet", name: session, title: "Weekly" });
+  const made = await post(`/meet/${session}/tokens`, { identity, role });
+  return ((await made.json()) as { token: string }).token;
+}

@@ -1,0 +1,73 @@
+/** What somebody sees and hears in a page: measured there, not taken from what the page says. */
+
+import type { Page } from "playwright-core";
+
+/** How many frames of a member's camera or screen were decoded and are being shown. */
+export function frames(page: Page, name: string, kind = "camera"): Promise<number> {
+  return page.evaluate(async ([name, kind]) => {
+    const tiles = [...document.querySelectorAll<HTMLElement>(`[data-kind=${kind}]`)];
+    const tile = tiles.find((one) => one.getAttribute("aria-label")?.startsWith(name ?? ""));
+    const video = tile?.querySelector("video");
+    const track = (video?.srcObject as MediaStream | null)?.getVideoTracks()[0];
+    const meeting = (globalThis as { sangam?: { connection(id: string): RTCPeerConnection | undefined } }).sangam;
+    const pc = meeting?.connection(tile?.dataset["member"] ?? "");
+    const receiver = pc?.getReceivers().find((one) => one.track === track);
+    if (!receiver || !video || video.videoWidth === 0) return 0;
+    for (const stat of (await receiver.getStats()).values()) {
+      if (stat.type === "inbound-rtp") return Number(stat.framesDecoded ?? 0);
+    }
+    return 0;
+  }, [name, kind] as const);
+}
+
+/** The loudest frequency, in hertz, of each sound that the page plays; 0 for silence. */
+export function tones(page: Page): Promise<number[]> {
+  return page.evaluate(async () => {
+    const heard: number[] = [];
+    for (const element of document.querySelectorAll("audio")) {
+      const stream = element.srcObject as MediaStream | null;
+      if (!stream) continue;
+      const context = new AudioContext({ sampleRate: 48_000 });
+      const analyser = context.createAnalyser();
+      analyser.fftSize = 8_192;
+      context.createMediaStreamSource(stream).connect(analyser);
+      await context.resume();
+      const until = performance.now() + 600;
+      while (performance.now() < until) await new Promise(requestAnimationFrame);
+      const bins = new Float32Array(analyser.frequencyBinCount);
+      analyser.getFloatFrequencyData(bins);
+      const loudest = bins.reduce((best, level, n) => (level > (bins[best] ?? -999) ? n : best), 0);
+      const level = bins[loudest] ?? -999;
+      heard.push(level > -60 ? (loudest * context.sampleRate) / analyser.fftSize : 0);
+      await context.close();
+    }
+    return heard;
+  });
+}
+
+/** Asks again until the answer fits; fails with the last one. */
+export async function until<T>(
+  what: string, ask: () => Promise<T>, fits: (answer: T) => boolean, patienceMs = 15_000,
+): Promise<T> {
+  const end = performance.now() + patienceMs;
+  for (;;) {
+    const answer = await ask();
+    if (fits(answer)) return answer;
+    if (performance.now() > end) throw new Error(`${what}: ${JSON.stringify(answer)}`);
+  }
+}
+
+/** Waits until a member's frames go on coming. */
+export async function sees(page: Page, name: string, patienceMs?: number, kind?: string): Promise<void> {
+  const before = await frames(page, name, kind);
+  const more = (now: number) => now >= before + 5;
+  // A connection that was made anew counts from nothing.
+  const ask = () => frames(page, name, kind);
+  await until(`${name}'s frames after ${before}`, ask, (now) => more(now) || (now > 5 && now < before), patienceMs);
+}
+
+/** Waits until a tone is heard among others. */
+export async function hears(page: Page, tone: number, patienceMs?: number): Promise<void> {
+  const near = (heard: number[]) => heard.some((one) => Math.abs(one - tone) < 15);
+  await until(`a tone of ${tone} Hz`, () => tones(page), near, patienceMs);
+}

@@ -1,0 +1,7 @@
+import { defineConfig } from "vitest/config";
+
+export default defineConfig({
+  resolve: { conditions: ["sangam-source"] },
+  ssr: { resolve: { conditions: ["sangam-source"] } },
+  test: { include: ["{sdk,app}/test/**/*.test.ts"], environment: "node" },
+});
