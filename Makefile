@@ -27,11 +27,12 @@ help: ## list these commands
 	@echo "make <command>"
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-run: ## set up, build, and show a network that carries a real clip and survives a kill
+run: ## set up, build, show a network that survives a kill, and open a meeting for your browser
 	@./scripts/setup.sh run
 	@$(MAKE) --no-print-directory page
 	@$(MAKE) --no-print-directory build
 	$(SANGAM) demo
+	$(SANGAM) demo --meeting
 
 build: ## the release binaries: sangam, and the laboratory's beside it
 	cargo build --release --locked --package sangam-app --package sangam-bench --package sangam-sim

@@ -289,6 +289,36 @@ fn a_file_that_is_no_media_is_refused_by_name() {
 }
 
 #[test]
+fn the_demonstrations_meeting_has_two_guests_who_are_seen_and_heard() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().display().to_string();
+    let args = [
+        "demo",
+        "--meeting",
+        "--json",
+        "--seconds",
+        "120",
+        "--out",
+        &out,
+    ];
+    let mut demo = Running::start(sangam(&args));
+    let open = demo.json_line();
+    assert_eq!(open["event"], "meeting");
+    let link = open["links"][0].as_str().unwrap();
+    assert!(link.ends_with("/m/demo/meeting"), "{link}");
+    let from = open["udp"].as_str().unwrap();
+    let topic = "demo/meeting/main/#";
+    let args = ["play", "--json", "--from", from, "--topic", topic];
+    let mut player = Running::start(sangam(&args));
+    // A camera and a microphone of each.
+    until_it_plays(&mut player, 4);
+    while demo.json_line()["members"] != 2 {}
+    demo.signal("INT");
+    let (code, lines) = demo.end();
+    assert_eq!(code, 0, "{lines}");
+}
+
+#[test]
 fn the_demonstration_succeeds_and_leaves_nothing_behind() {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().display().to_string();

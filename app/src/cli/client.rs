@@ -158,9 +158,12 @@ impl Jitter {
 /// Options of `sangam demo`.
 #[derive(Args, Debug)]
 pub(crate) struct DemoArgs {
-    /// How long to run
-    #[arg(long, value_name = "N", default_value_t = 20)]
-    pub(crate) seconds: u64,
+    /// A meeting instead: two brokers, two guests, and a link for your browser
+    #[arg(long)]
+    pub(crate) meeting: bool,
+    /// How long to run, in seconds [default: 20; a meeting on a terminal: until ctrl-c]
+    #[arg(long, value_name = "N")]
+    pub(crate) seconds: Option<u64>,
     /// Folder for the clip, the SDP and the recording
     #[arg(long, value_name = "DIR", default_value = "out")]
     pub(crate) out: PathBuf,

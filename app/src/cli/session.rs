@@ -1,8 +1,12 @@
 //! Options of `sangam session`.
 
+use std::path::PathBuf;
+
 use clap::{Args, Subcommand};
+use sangam_client::Address;
 
 use super::Lifetime;
+use super::client::LOCAL;
 
 /// What to do with sessions.
 #[derive(Args, Debug)]
@@ -116,6 +120,12 @@ pub(crate) enum SessionCommand {
         /// Leave after so many seconds
         #[arg(long, value_name = "N")]
         seconds: Option<u64>,
+        /// Show this file, over and over, as camera and microphone
+        #[arg(long, value_name = "CLIP")]
+        file: Option<PathBuf>,
+        /// Broker to publish the file through, as for `sangam publish`
+        #[arg(long, value_name = "ADDRESS", default_value = LOCAL, requires = "file")]
+        to: Vec<Address>,
     },
     /// Forget a session that is finished or canceled
     Forget {

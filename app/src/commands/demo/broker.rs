@@ -2,6 +2,7 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -12,8 +13,8 @@ use crate::ffmpeg::Child;
 
 /// How long a broker may take to answer and to say goodbye.
 const PATIENCE: Duration = Duration::from_secs(5);
-const SERVE: &str = "serve --dev --json --log warn --listen 127.0.0.1:0 --http 127.0.0.1:0 \
-    --until-stdin-closes --name";
+const SERVE: &str =
+    "serve --dev --json --log warn --listen 127.0.0.1:0 --until-stdin-closes --name";
 
 /// A running broker process. It ends with its owner, as its input is closed then.
 #[derive(Debug)]
@@ -38,8 +39,30 @@ struct Ready {
 impl DemoBroker {
     /// Starts a broker on kernel-chosen ports, linked with `neighbours`.
     pub(super) fn start(name: &'static str, neighbours: &[SocketAddr]) -> Result<Self, Failure> {
+        Self::with(name, ["--http", "127.0.0.1:0"], neighbours)
+    }
+
+    /// The same, but for what a configuration file says.
+    pub(super) fn with_config(
+        name: &'static str,
+        file: &Path,
+        neighbours: &[SocketAddr],
+    ) -> Result<Self, Failure> {
+        Self::with(name, ["--config", &file.display().to_string()], neighbours)
+    }
+
+    fn with(
+        name: &'static str,
+        more: [&str; 2],
+        neighbours: &[SocketAddr],
+    ) -> Result<Self, Failure> {
         let program = std::env::current_exe().map_err(io("cannot find this program"))?;
-        let mut args: Vec<String> = SERVE.split(' ').chain([name]).map(str::to_owned).collect();
+        let mut args: Vec<String> = SERVE
+            .split(' ')
+            .chain([name])
+            .chain(more)
+            .map(str::to_owned)
+            .collect();
         for neighbour in neighbours {
             args.extend(["--link".to_owned(), neighbour.to_string()]);
         }

@@ -1,6 +1,7 @@
 //! `sangam demo`: the main job on real input, in front of your eyes.
 
 mod broker;
+mod meeting;
 mod square;
 mod words;
 
@@ -26,6 +27,8 @@ use broker::DemoBroker;
 use square::Square;
 
 const SECOND: Duration = Duration::from_secs(1);
+/// How long the network is shown unless somebody says otherwise.
+const SECONDS: u64 = 20;
 const LAST_PACKETS: Duration = Duration::from_millis(300);
 /// Percent of lost packets that even a busy machine does not explain,
 const LOSS_MAX: f64 = 5.0;
@@ -63,17 +66,21 @@ pub(super) fn run(args: &DemoArgs, as_json: bool) -> Result<(), Failure> {
             output::text(&text);
         }
     };
-    say(words::hello(args.seconds));
     std::fs::create_dir_all(&args.out).map_err(io(args.out.display()))?;
+    if args.meeting {
+        return meeting::run(args, as_json, &stop);
+    }
+    let seconds = args.seconds.unwrap_or(SECONDS);
+    say(words::hello(seconds));
     let clip = match &args.clip {
         Some(clip) => clip.clone(),
-        None => ffmpeg::clip(&args.out)?,
+        None => ffmpeg::clip(&args.out, ffmpeg::CLOCK)?,
     };
     say(words::clip(&clip, &ffmpeg::probe(&clip, false)?));
     let mut square = Square::start()?;
     say(words::brokers(square.brokers()));
     let mut show = Show {
-        seconds: args.seconds,
+        seconds,
         as_json,
         killed: None,
     };
@@ -96,7 +103,7 @@ pub(super) fn run(args: &DemoArgs, as_json: bool) -> Result<(), Failure> {
     if as_json {
         output::json_line(&facts(&outcome));
     }
-    let problems = outcome.problems(args.seconds);
+    let problems = outcome.problems(seconds);
     say(words::outcome(&outcome, &problems));
     if problems.is_empty() || stop.is_set() {
         return Ok(());

@@ -27,6 +27,26 @@ pub(super) fn hello(seconds: u64) -> String {
     )
 }
 
+/// The meeting is open.
+pub(super) fn meeting(
+    [first, second]: &[String; 2],
+    (process, seconds): (u32, Option<u64>),
+) -> String {
+    let end = match seconds {
+        Some(seconds) => format!("It stays open for {seconds} s (--seconds N for longer)."),
+        None => "Ctrl-c ends it.".to_owned(),
+    };
+    format!(
+        "A meeting is open, with two guests whose pictures and sound are really encoded.\n\
+         Join it:\n\n\
+         \x20   {first}\n\n\
+         or by the other broker, where one of the guests is:\n\n\
+         \x20   {second}\n\n\
+         Then kill that broker, `kill -9 {process}`: who came by it goes on through the first.\n\
+         {end}\n\n"
+    )
+}
+
 /// The clip that is shown.
 pub(super) fn clip(clip: &Path, probe: &Probe) -> String {
     let codecs: Vec<_> = probe

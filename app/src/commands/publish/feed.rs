@@ -21,6 +21,32 @@ const BATCH: usize = 32;
 /// Longest packet taken; what is longer does not fit an event.
 const PACKET_LEN_MAX: usize = 16_000;
 
+/// Where the streams of a file are published.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::commands) enum Place {
+    /// At `TOPIC/audio` and `TOPIC/video`.
+    Below(Topic),
+    /// As microphone and camera of a member (docs/spec/xgsp.md, Topics).
+    Member {
+        /// `tenant/name/room`.
+        room: String,
+        /// Such as `m17`.
+        member: String,
+    },
+}
+
+impl Place {
+    fn topic(&self, class: Class) -> Result<Topic, Failure> {
+        let class = class.name();
+        let text = match self {
+            Self::Below(topic) => format!("{topic}/{class}"),
+            Self::Member { room, member } => format!("{room}/{class}/{member}/{class}"),
+        };
+        let wrong = |error| Failure::new(Exit::Usage, format!("the topic {text}: {error}"));
+        Topic::new(&text).map_err(wrong)
+    }
+}
+
 /// A running publication.
 pub(in crate::commands) struct Feed {
     client: Client,
@@ -35,7 +61,12 @@ pub(in crate::commands) struct Feed {
 impl Feed {
     /// Connects, opens the sockets and starts FFmpeg if a file is given.
     pub(in crate::commands) fn open(args: &PublishArgs) -> Result<Self, Failure> {
-        let mut source = Source::open(args)?;
+        Self::open_at(args, &Place::Below(args.topic.clone()))
+    }
+
+    /// The same, with the streams of a file at a place of their own.
+    pub(in crate::commands) fn open_at(args: &PublishArgs, place: &Place) -> Result<Self, Failure> {
+        let mut source = Source::open(args, place)?;
         let (mut client, pass) = peer::connect(&args.to, &args.peer)?;
         let ffmpeg = source.start(args)?;
         let mut intakes = Vec::new();
@@ -146,9 +177,9 @@ struct Source<'a> {
 }
 
 impl<'a> Source<'a> {
-    fn open(args: &'a PublishArgs) -> Result<Self, Failure> {
+    fn open(args: &'a PublishArgs, place: &Place) -> Result<Self, Failure> {
         match (&args.file, args.rtp, &args.media) {
-            (Some(file), ..) => Self::file(file, &args.topic),
+            (Some(file), ..) => Self::file(file, place),
             (None, Some(address), Some(media)) => {
                 let usage = |error: String| Failure::new(Exit::Usage, format!("--media: {error}"));
                 let media = media.info().map_err(usage)?;
@@ -168,15 +199,14 @@ impl<'a> Source<'a> {
         }
     }
 
-    fn file(file: &'a Path, topic: &Topic) -> Result<Self, Failure> {
+    fn file(file: &'a Path, place: &Place) -> Result<Self, Failure> {
         let found = probe(file, false)?;
         let mut streams = Vec::new();
         for class in [Class::Audio, Class::Video] {
             if found.first(class).is_none() {
                 continue;
             }
-            let topic = Topic::new(&format!("{topic}/{}", class.name()))
-                .map_err(|error| Failure::new(Exit::Usage, format!("--topic {topic}: {error}")))?;
+            let topic = place.topic(class)?;
             let sockets = Sockets::any().map_err(io("no ports for FFmpeg"))?;
             // What it carries is known once FFmpeg has opened its encoders.
             streams.push((

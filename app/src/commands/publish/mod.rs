@@ -15,7 +15,7 @@ use crate::exit::{Failure, io};
 use crate::output;
 use crate::stop::Stop;
 
-pub(super) use feed::Feed;
+pub(super) use feed::{Feed, Place};
 pub(super) use intake::Sent;
 
 const SECOND: Duration = Duration::from_secs(1);

@@ -15,15 +15,15 @@ const ANSWER_LEN_MAX: u64 = 4 << 20;
 
 /// A session server.
 #[derive(Debug)]
-pub(super) struct Server {
+pub(in crate::commands) struct Server {
     /// Host and port.
-    pub(super) authority: String,
+    pub(in crate::commands) authority: String,
     token: Option<String>,
 }
 
 impl Server {
     /// The server at `http://host[:port]`.
-    pub(super) fn new(url: &str, token: Option<&str>) -> Result<Self, Failure> {
+    pub(in crate::commands) fn new(url: &str, token: Option<&str>) -> Result<Self, Failure> {
         let wrong = || {
             Failure::new(
                 Exit::Usage,
@@ -54,20 +54,20 @@ impl Server {
         })
     }
 
-    pub(super) fn get(&self, path: &str) -> Result<Value, Failure> {
+    pub(in crate::commands) fn get(&self, path: &str) -> Result<Value, Failure> {
         self.call("GET", path, "")
     }
 
-    pub(super) fn post(&self, path: &str, json: &str) -> Result<Value, Failure> {
+    pub(in crate::commands) fn post(&self, path: &str, json: &str) -> Result<Value, Failure> {
         self.call("POST", path, json)
     }
 
-    pub(super) fn delete(&self, path: &str) -> Result<Value, Failure> {
+    pub(in crate::commands) fn delete(&self, path: &str) -> Result<Value, Failure> {
         self.call("DELETE", path, "")
     }
 
     /// A connection to it.
-    pub(super) fn connect(&self) -> Result<TcpStream, Failure> {
+    pub(in crate::commands) fn connect(&self) -> Result<TcpStream, Failure> {
         let unreachable = |why: String| {
             Failure::new(
                 Exit::Unreachable,

@@ -13,6 +13,7 @@ use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::{WebSocketStream, client_async};
 
 use super::call::Server;
+use super::camera::Camera;
 use crate::cli::SessionName;
 use crate::exit::{Exit, Failure, io};
 use crate::output;
@@ -27,8 +28,9 @@ pub(super) fn run(
     server: &Server,
     session: &SessionName,
     (token, name): (&str, Option<&str>),
-    seconds: Option<u64>,
+    (seconds, camera): (Option<u64>, Option<Camera>),
 ) -> Result<(), Failure> {
+    let mut camera = camera;
     let stream = server.connect()?;
     stream.set_nonblocking(true).map_err(io("the connection"))?;
     let url = format!("ws://{}{}/signal", server.authority, session.path());
@@ -46,8 +48,11 @@ pub(super) fn run(
             .map_err(|error| Failure::new(Exit::Unreachable, format!("no signalling: {error}")))?;
         let greeted = socket.send(Message::text(greeting.to_string())).await;
         greeted.map_err(|_| gone())?;
-        let talk = talk(&mut socket, lines());
+        let talk = talk(&mut socket, lines(), camera.as_mut());
         tokio::time::timeout(stay, talk).await.unwrap_or(Ok(()))?;
+        if let Some(camera) = &mut camera {
+            camera.end()?;
+        }
         // Whoever leaves on purpose is not waited for.
         let _ = socket.send(Message::text("{\"do\":\"leave\"}")).await;
         let _ = socket.close(None).await;
@@ -61,6 +66,7 @@ pub(super) fn run(
 async fn talk(
     socket: &mut WebSocketStream<TcpStream>,
     mut lines: Receiver<String>,
+    mut camera: Option<&mut Camera>,
 ) -> Result<(), Failure> {
     let mut open = true;
     loop {
@@ -69,6 +75,11 @@ async fn talk(
                 Some(Ok(Message::Text(text))) => {
                     let frame: Value = serde_json::from_str(&text).unwrap_or_default();
                     output::json_line(&frame);
+                    let asks = camera.as_mut().map(|camera| camera.heed(&frame)).transpose()?;
+                    for ask in asks.unwrap_or_default() {
+                        let sent = socket.send(Message::text(ask.to_string())).await;
+                        sent.map_err(|_| gone())?;
+                    }
                     if let Some(end) = end(&frame) {
                         return end;
                     }

@@ -1,7 +1,10 @@
 //! `sangam session`: sessions over the HTTP API.
 
 mod call;
+mod camera;
 mod join;
+
+use std::path::PathBuf;
 
 use sangam_control::session::unix_ms;
 use serde_json::{Value, json};
@@ -10,7 +13,8 @@ use super::table::render;
 use crate::cli::{SessionArgs, SessionCommand};
 use crate::exit::Failure;
 use crate::output;
-use call::Server;
+pub(super) use call::Server;
+use camera::Camera;
 
 /// Does what is asked for.
 pub(super) fn run(args: &SessionArgs, as_json: bool) -> Result<(), Failure> {
@@ -36,7 +40,14 @@ pub(super) fn run(args: &SessionArgs, as_json: bool) -> Result<(), Failure> {
             token,
             name,
             seconds,
-        } => join::run(&server, session, (token, name.as_deref()), *seconds),
+            file,
+            to,
+        } => {
+            let camera = |clip: &PathBuf| Camera::new(clip.clone(), to.clone());
+            let camera = file.as_ref().map(camera).transpose()?;
+            let who = (token.as_str(), name.as_deref());
+            join::run(&server, session, who, (*seconds, camera))
+        }
         SessionCommand::Forget { session } => {
             server.delete(&session.path())?;
             say(&json!({ "forgotten": true }), as_json, "forgotten")
@@ -131,6 +142,12 @@ fn show(session: &Value, as_json: bool) -> Result<(), Failure> {
         text(&session["state"]),
         text(&session["title"])
     ));
+    output::text(&table(session));
+    Ok(())
+}
+
+/// Who is in a session.
+pub(super) fn table(session: &Value) -> String {
     let row = |member: &Value| {
         let id = text(&member["id"]);
         vec![
@@ -142,8 +159,7 @@ fn show(session: &Value, as_json: bool) -> Result<(), Failure> {
         ]
     };
     let rows: Vec<_> = items(session, "members").iter().map(row).collect();
-    output::text(&render(&["member", "name", "role", "room", "holds"], &rows));
-    Ok(())
+    render(&["member", "name", "role", "room", "holds"], &rows)
 }
 
 /// The media whose floors a member holds.
