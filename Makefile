@@ -66,7 +66,7 @@ properties: ## the property tests with random seeds and many more cases
 	env --unset=PROPTEST_RNG_SEED PROPTEST_CASES=$(CASES) cargo test --locked --no-fail-fast \
 		--package sangam-model --package sangam-wire --package sangam-link --package sangam-route \
 		--package sangam-broker --package sangam-session --package sangam-jitter \
-		--package sangam-reliable
+		--package sangam-reliable --package sangam-placement
 
 web: ## the page of the four receivers: out/web/receivers.html, to be opened in any browser
 	@./scripts/setup.sh web
