@@ -19,6 +19,7 @@
 //! [`Replay`] gives every packet back at its time.
 
 mod archive;
+pub mod blocks;
 pub mod export;
 mod index;
 mod log;
