@@ -10,6 +10,7 @@ SANGAM := $(TARGET)/release/sangam
 OUT ?= out
 FUZZ_SECONDS ?= 60
 STORMS ?= 200
+KILLS ?= 100
 SEEDS ?= 10
 PACKETS ?= 600000
 # Property tests try the same cases in every run of `make test`, so that a change fails for what it
@@ -21,7 +22,7 @@ step := ./scripts/step.sh
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help run build page xpath test lint format tests properties web web-check bench-smoke bench previous study simulate fuzz deny clean
+.PHONY: help run build page xpath test lint format tests properties kills web web-check bench-smoke bench previous study simulate fuzz deny clean
 
 help: ## list these commands
 	@echo "make <command>"
@@ -71,7 +72,11 @@ properties: ## the property tests with random seeds and many more cases
 	env --unset=PROPTEST_RNG_SEED PROPTEST_CASES=$(CASES) cargo test --locked --no-fail-fast \
 		--package sangam-model --package sangam-wire --package sangam-link --package sangam-route \
 		--package sangam-broker --package sangam-session --package sangam-jitter \
-		--package sangam-reliable
+		--package sangam-reliable --package sangam-placement
+
+# Each kill and restart takes some three seconds.
+kills: ## KILLS (100) recorders killed at random moments; none may lose what it called safe
+	env KILLS=$(KILLS) cargo test --locked --package sangam-app --test archive killed
 
 web: ## the page of the four receivers: out/web/receivers.html, to be opened in any browser
 	@./scripts/setup.sh web

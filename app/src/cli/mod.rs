@@ -1,5 +1,6 @@
 //! The command line: what can be asked for, and the words that explain it.
 
+mod archive;
 mod ca;
 mod client;
 mod lifetime;
@@ -13,6 +14,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+pub(crate) use archive::{ArchiveArgs, ArchiveCommand, Place, RecordArgs, ReplayArgs};
 pub(crate) use ca::{CaCommand, CaIssueArgs, InitArgs, RequestArgs, RevokeArgs, SignArgs};
 pub(crate) use client::{DemoArgs, Jitter, Peer, PlayArgs, PublishArgs};
 pub(crate) use lifetime::Lifetime;
@@ -80,6 +82,12 @@ pub(crate) enum Command {
     Publish(PublishArgs),
     /// Receive streams: to ports, to an SDP file for players, or to a file
     Play(PlayArgs),
+    /// Record topics into an archive, as they are
+    Record(RecordArgs),
+    /// Publish a recording again, with the timing it came with
+    Replay(ReplayArgs),
+    /// List, export and check recordings
+    Archive(ArchiveArgs),
     /// Show the main job: two linked brokers, a real clip, a live table
     Demo(DemoArgs),
     /// Show the network: map, links, brokers, the ways of a topic

@@ -1,6 +1,7 @@
 //! What each command does.
 
 mod about;
+mod archive;
 mod ca;
 mod config;
 mod demo;
@@ -34,6 +35,9 @@ pub(crate) fn run(cli: Cli) -> Result<(), Failure> {
         Command::Serve(args) => serve::run(&args, json),
         Command::Publish(args) => publish::run(&args, json),
         Command::Play(args) => play::run(&args, json),
+        Command::Record(args) => archive::record(&args, json),
+        Command::Replay(args) => archive::replay(&args, json),
+        Command::Archive(args) => archive::run(&args, json),
         Command::Demo(args) => demo::run(&args, json),
         Command::Session(args) => session::run(&args, json),
         Command::Net(args) => net::run(&args, json),

@@ -14,6 +14,7 @@ mod limit;
 mod link_throughput;
 mod meetings;
 mod meetings_single_broker;
+mod placement;
 mod quic_loss;
 mod receivers;
 mod reliable;
@@ -62,6 +63,11 @@ pub(crate) const ALL: &[Experiment] = &[
         name: "routers",
         about: "what a packet costs in each method that chooses paths",
         run: routers::run,
+    },
+    Experiment {
+        name: "placement",
+        about: "what moves, how evenly blocks lie and what a lookup costs while disks change",
+        run: placement::run,
     },
     Experiment {
         name: "fanout",

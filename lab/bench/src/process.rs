@@ -10,7 +10,7 @@ mod reap;
 
 pub(crate) use broker::Broker;
 pub(crate) use config::{Carrier, Queuing, Setup};
-pub(crate) use cpu::{CpuTimes, own_cpu, thread_cpu};
+pub(crate) use cpu::{CpuTimes, own_cpu, this_thread_cpu, thread_cpu};
 pub(crate) use kernel::UdpCounters;
 pub(crate) use metrics::Metrics;
 pub(crate) use reap::exec;

@@ -3,13 +3,13 @@
 use std::hint::black_box;
 use std::time::Duration;
 
-use rustix::time::{ClockId, clock_gettime};
 use sangam_jitter::{Config, Input, Kind, Packet, Receiver};
 use sangam_model::Time;
 
 use super::Reports;
 use crate::args::Options;
 use crate::error::Error;
+use crate::process::this_thread_cpu;
 use crate::report::{Bound, Report, Row};
 
 /// What routing and jitter may cost together leaves so much to a receiver.
@@ -50,20 +50,14 @@ pub(super) fn run(_options: &Options) -> Result<Reports, Error> {
 
 fn us_per_packet(kind: Kind, arrivals: &[(Time, Packet)]) -> f64 {
     let mut receiver = Receiver::new(kind, &Config::default());
-    let begin = cpu_seconds();
+    let begin = this_thread_cpu();
     for (now, packet) in arrivals {
         receiver.handle(*now, Input::Packet(*packet));
         while let Some(output) = receiver.poll() {
             black_box(output);
         }
     }
-    (cpu_seconds() - begin) * 1e6 / arrivals.len() as f64
-}
-
-/// Of this thread: what others do on the machine does not count.
-fn cpu_seconds() -> f64 {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
-    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
+    (this_thread_cpu() - begin).as_secs_f64() * 1e6 / arrivals.len() as f64
 }
 
 fn arrivals(spread_ms: u64, lost: u64) -> Vec<(Time, Packet)> {

@@ -3,7 +3,6 @@
 use std::hint::black_box;
 use std::time::Duration;
 
-use rustix::time::{ClockId, clock_gettime};
 use sangam_model::Time;
 use sangam_route::method::{Arrival, Feedback, Past, Probe, Report as Fate, Settings};
 use sangam_route::predictor::Predictor;
@@ -12,6 +11,7 @@ use sangam_route::{Method, Paths, Router};
 use super::Reports;
 use crate::args::Options;
 use crate::error::Error;
+use crate::process::this_thread_cpu;
 use crate::report::{Bound, Report, Row};
 
 /// A packet may cost so much where nothing is learnt, and where the network is trained.
@@ -72,9 +72,9 @@ fn us_per_packet(method: Method, predictor: &Predictor) -> f64 {
         ..Settings::default()
     };
     let mut router = Router::new(method, paths, &settings);
-    let begin = cpu_seconds();
+    let begin = this_thread_cpu();
     (0..PACKETS).for_each(|number| packet(&mut router, number));
-    (cpu_seconds() - begin) * 1e6 / PACKETS as f64
+    (this_thread_cpu() - begin).as_secs_f64() * 1e6 / PACKETS as f64
 }
 
 fn packet(router: &mut Router, number: u64) {
@@ -112,10 +112,4 @@ fn packet(router: &mut Router, number: u64) {
             },
         );
     }
-}
-
-/// Of this thread: what others do on the machine does not count.
-fn cpu_seconds() -> f64 {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
-    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }

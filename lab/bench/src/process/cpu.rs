@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::time::Duration;
 
+use rustix::time::{ClockId, clock_gettime};
 use sangam_io::limit::process_cpu;
 
 /// CPU time a process has used.
@@ -58,6 +59,12 @@ pub(crate) fn own_cpu() -> Duration {
 pub(crate) fn thread_cpu(name: &str) -> Duration {
     let times = CpuTimes::of(std::process::id());
     times.threads.get(name).copied().unwrap_or_default()
+}
+
+/// CPU time of this thread: what others do on the machine does not count.
+pub(crate) fn this_thread_cpu() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
 #[cfg(test)]

@@ -1,0 +1,94 @@
+//! Options of the commands that record, keep, export and replay.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+use sangam_client::Address;
+use sangam_model::{Filter, Topic};
+
+use super::client::{LOCAL, Peer};
+
+/// Where recordings are.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Place {
+    /// Folder of the archive
+    #[arg(
+        long = "archive",
+        value_name = "DIR",
+        env = "SANGAM_ARCHIVE",
+        default_value = "archive",
+        global = true
+    )]
+    pub(crate) folder: PathBuf,
+}
+
+/// Options of `sangam record`.
+#[derive(Args, Debug)]
+pub(crate) struct RecordArgs {
+    /// Topics or filters to record, such as 'demo/#'
+    #[arg(value_name = "TOPIC", value_parser = Filter::new, required_unless_present = "reliable")]
+    pub(crate) topics: Vec<Filter>,
+    /// A reliable topic to record as well, such as chat; may be repeated
+    #[arg(long, value_name = "TOPIC", value_parser = Topic::new)]
+    pub(crate) reliable: Vec<Topic>,
+    #[command(flatten)]
+    pub(crate) place: Place,
+    /// Broker to record from: HOST:PORT, or with quic://, tcp://, tls://, ws:// or wss:// in
+    /// front; repeat it for other ways to the same broker, best first
+    #[arg(long, visible_alias = "broker", value_name = "ADDRESS", default_value = LOCAL)]
+    pub(crate) from: Vec<Address>,
+    #[command(flatten)]
+    pub(crate) peer: Peer,
+    /// Name of the recording [default: the first topic]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) name: Option<String>,
+    /// Stop after so many seconds
+    #[arg(long, value_name = "N")]
+    pub(crate) seconds: Option<u64>,
+}
+
+/// Options of `sangam replay`.
+#[derive(Args, Debug)]
+pub(crate) struct ReplayArgs {
+    /// Recording: its number or the begin of it, or its name; see `sangam archive list`
+    #[arg(value_name = "RECORDING")]
+    pub(crate) recording: String,
+    #[command(flatten)]
+    pub(crate) place: Place,
+    /// Broker to publish through: HOST:PORT, or with quic://, tcp://, tls://, ws:// or wss:// in
+    /// front; repeat it for other ways to the same broker, best first
+    #[arg(long, visible_alias = "broker", value_name = "ADDRESS", default_value = LOCAL)]
+    pub(crate) to: Vec<Address>,
+    #[command(flatten)]
+    pub(crate) peer: Peer,
+    /// Publish below this topic instead of where it was: PREFIX/and/so/on
+    #[arg(long, value_name = "PREFIX", value_parser = Topic::new)]
+    pub(crate) below: Option<Topic>,
+}
+
+/// Options of `sangam archive`.
+#[derive(Args, Debug)]
+pub(crate) struct ArchiveArgs {
+    #[command(flatten)]
+    pub(crate) place: Place,
+    #[command(subcommand)]
+    pub(crate) command: ArchiveCommand,
+}
+
+/// What to do with an archive.
+#[derive(Debug, Subcommand)]
+pub(crate) enum ArchiveCommand {
+    /// Show the recordings
+    List,
+    /// Write a recording to a file that players open: .mkv, .webm or .mp4
+    Export {
+        /// Recording: its number or the begin of it, or its name
+        #[arg(value_name = "RECORDING")]
+        recording: String,
+        /// File to write; its ending says the format. It is replaced if it exists
+        #[arg(long, value_name = "FILE")]
+        out: PathBuf,
+    },
+    /// Read everything, compare checksums, and end what a crash interrupted
+    Scrub,
+}

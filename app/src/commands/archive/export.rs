@@ -1,0 +1,83 @@
+//! `sangam archive export`.
+
+use std::fs::File;
+use std::path::Path;
+
+use sangam_archive::Archive;
+use sangam_archive::export::{ExportError, Exported, Format, export};
+use serde_json::{Value, json};
+
+use super::progress::Progress;
+use crate::cli::Place;
+use crate::exit::{Exit, Failure, io};
+use crate::output;
+
+/// Writes a recording to a file.
+pub(super) fn run(
+    place: &Place,
+    (wanted, out): (&str, &Path),
+    as_json: bool,
+) -> Result<(), Failure> {
+    let format = Format::of(out).ok_or_else(|| {
+        let message = format!("{}: the ending says no format", out.display());
+        Failure::new(Exit::Usage, message).hint("name it .mkv, .webm or .mp4")
+    })?;
+    let recording = super::find(place, wanted)?;
+    let medium = Archive::new(&place.folder).medium();
+    let medium = medium.map_err(io(place.folder.display()))?;
+    let file = File::create(out).map_err(io(out.display()))?;
+    let mut progress = Progress::new("exporting", 2 * recording.packets());
+    let done = export(&medium, &recording, (format, file), |read| {
+        progress.at(read)
+    });
+    drop(progress);
+    let done = done.map_err(|error| failure(&error, out))?;
+    let topic = |place: usize| recording.tracks[place].info.topic.to_string();
+    if as_json {
+        output::json_line(&to_json(&done, &topic, out));
+        return Ok(());
+    }
+    for (track, frames) in &done.tracks {
+        output::line(&format!("{}: {frames} frames", topic(*track)));
+    }
+    for (track, reason) in &done.left_out {
+        output::line(&format!("{}: left out, {reason}", topic(*track)));
+    }
+    if done.broken > 0 {
+        output::line(&format!(
+            "{} frames were left out, as packets of them had been lost",
+            done.broken
+        ));
+    }
+    output::line(&format!("exported to {}", out.display()));
+    Ok(())
+}
+
+fn to_json(done: &Exported, topic: &dyn Fn(usize) -> String, out: &Path) -> Value {
+    let tracks = done.tracks.iter();
+    let tracks: Vec<_> = tracks
+        .map(|(track, frames)| json!({ "topic": topic(*track), "frames": frames }))
+        .collect();
+    let left_out = done.left_out.iter();
+    let left_out: Vec<_> = left_out
+        .map(|(track, reason)| json!({ "topic": topic(*track), "reason": reason }))
+        .collect();
+    json!({
+        "file": out,
+        "tracks": tracks,
+        "left_out": left_out,
+        "broken_frames": done.broken,
+    })
+}
+
+fn failure(error: &ExportError, out: &Path) -> Failure {
+    let hint = match error {
+        ExportError::Nothing(_) => ".mkv takes the most codecs",
+        _ => "",
+    };
+    // What was begun is no film.
+    if let Err(error) = std::fs::remove_file(out) {
+        tracing::debug!(%error, "what was begun stays");
+    }
+    Failure::new(Exit::Failure, format!("{}: {error}", out.display())).hint(hint)
+}

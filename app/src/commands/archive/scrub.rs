@@ -1,0 +1,56 @@
+//! `sangam archive scrub`: is everything still there?
+
+use sangam_archive::{Archive, Medium, segment};
+use serde_json::json;
+
+use super::progress::Progress;
+use crate::cli::Place;
+use crate::exit::{Exit, Failure, io};
+use crate::output;
+
+/// Reads every segment to its end.
+pub(super) fn run(place: &Place, as_json: bool) -> Result<(), Failure> {
+    let wrong = || io(place.folder.display());
+    let archive = Archive::new(&place.folder);
+    let repaired = archive.repair(super::now()).map_err(wrong())?;
+    let medium = archive.medium().map_err(wrong())?;
+    let segments = medium.list().map_err(wrong())?;
+    let total = segments.iter().map(|(_, len)| len).sum();
+    let mut progress = Progress::new("reading", total);
+    let (mut read, mut damaged) = (0, Vec::new());
+    for (name, len) in &segments {
+        let found = segment::find(&medium, name, *len).map_err(wrong())?;
+        let mut records = 0_u64;
+        let end = segment::scan(&medium, name, 0, |_, offset| {
+            progress.at(read + offset);
+            records += 1;
+            true
+        });
+        let end = end.map_err(wrong())?;
+        read += len;
+        // Of a whole segment only the footer stands behind the records.
+        if found.whole && !segment::ends_at(&medium, name, *len, end).map_err(wrong())? {
+            damaged.push(json!({ "segment": name, "records": records, "offset": end }));
+        }
+    }
+    drop(progress);
+    if as_json {
+        output::json_line(&json!({
+            "segments": segments.len(), "bytes": total, "repaired": repaired, "damaged": damaged,
+        }));
+    } else {
+        output::line(&format!(
+            "{} segments with {total} bytes read, {repaired} ended after a crash, {} damaged",
+            segments.len(),
+            damaged.len()
+        ));
+    }
+    if damaged.is_empty() {
+        return Ok(());
+    }
+    let names: Vec<_> = damaged.iter().map(ToString::to_string).collect();
+    Err(Failure::new(
+        Exit::Failure,
+        format!("checksums are wrong: {}", names.join(", ")),
+    ))
+}

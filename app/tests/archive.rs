@@ -1,0 +1,324 @@
+//! Recordings of real processes: killed at any moment, exported, replayed, checked.
+
+#![allow(clippy::unwrap_used, reason = "helpers of a test fail like a test")]
+
+mod common;
+
+use std::collections::BTreeSet;
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use common::{Broker, Running, clip, probe, run, sangam, text};
+use sangam_archive::Archive;
+use sangam_client::{Client, ClientOptions, Outgoing, Publisher, Target};
+use sangam_model::{MediaInfo, Random, Topic};
+use serde_json::Value;
+use tempfile::TempDir;
+
+const PATIENCE: Duration = Duration::from_secs(30);
+/// Kills in each run of `make test`; `make kills` asks for more.
+const KILLS: u64 = 3;
+/// Data comes so fast at most.
+const PACE: Duration = Duration::from_millis(2);
+
+fn lines(said: &str) -> Vec<Value> {
+    let whole = said.lines().filter(|line| line.ends_with('}'));
+    whole
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect()
+}
+
+fn record(broker: &Broker, folder: &Path, more: &[&str]) -> Running {
+    let (address, folder) = (broker.udp.to_string(), folder.display().to_string());
+    let args = [
+        "record",
+        "test/#",
+        "--json",
+        "--from",
+        &address,
+        "--archive",
+        &folder,
+    ];
+    Running::start(sangam(&[&args[..], more].concat()))
+}
+
+/// Numbers on a topic, one event each.
+struct Numbers {
+    client: Client,
+    publisher: Publisher,
+    next: u64,
+}
+
+impl Numbers {
+    fn new(broker: &Broker) -> Self {
+        let target = Target::Udp(broker.udp);
+        let mut client = Client::connect(target, ClientOptions::default()).unwrap();
+        let topic = Topic::new("test/numbers").unwrap();
+        let publisher = client.publish(&topic, MediaInfo::data(), PATIENCE).unwrap();
+        Self {
+            client,
+            publisher,
+            next: 0,
+        }
+    }
+
+    fn send_for(&mut self, time: Duration) {
+        let begin = Instant::now();
+        while begin.elapsed() < time {
+            let number = self.next.to_be_bytes();
+            self.publisher.send(Outgoing::new(&number)).unwrap();
+            self.next += 1;
+            self.client.recv(PACE);
+        }
+    }
+}
+
+fn all(folder: &Path) -> usize {
+    Archive::new(folder).recordings().unwrap().len()
+}
+
+/// The numbers of the latest recording, which follow each other, and whether it was ended in
+/// order.
+fn latest(folder: &Path) -> (Vec<u64>, bool) {
+    let archive = Archive::new(folder);
+    let recording = archive.recordings().unwrap().pop().unwrap();
+    let mut numbers = Vec::new();
+    recording
+        .read(&archive.medium().unwrap(), |_, record| {
+            numbers.push(u64::from_be_bytes(record.body.try_into().unwrap()));
+            true
+        })
+        .unwrap();
+    (numbers, recording.whole)
+}
+
+#[test]
+fn a_recorder_that_is_killed_loses_nothing_that_it_called_safe() {
+    let kills = std::env::var("KILLS").map_or(KILLS, |kills| kills.parse().unwrap());
+    let broker = Broker::start(&[]);
+    let mut numbers = Numbers::new(&broker);
+    let folder = TempDir::new().unwrap();
+    let mut random = Random::new(kills);
+    let mut most = 0;
+    for kill in 0..kills {
+        let before = all(folder.path());
+        let mut recorder = record(&broker, folder.path(), &[]);
+        assert_eq!(recorder.json_line()["event"], "begin");
+        numbers.send_for(Duration::from_millis(500 + random.below(2_500) as u64));
+        recorder.signal("KILL");
+        let said = lines(&recorder.end().1);
+        let safe = said
+            .last()
+            .map_or(0, |line| line["safe_packets"].as_u64().unwrap());
+        // Killed within its first second, it may have left nothing.
+        let (found, whole) = match all(folder.path()) > before {
+            true => latest(folder.path()),
+            false => (Vec::new(), false),
+        };
+        assert!(!whole);
+        assert!(
+            found.len() as u64 >= safe,
+            "kill {kill}: {} of {safe}",
+            found.len()
+        );
+        assert!(
+            found.windows(2).all(|pair| pair[0] + 1 == pair[1]),
+            "kill {kill}"
+        );
+        most = most.max(safe);
+    }
+    assert!(most > 100, "{most}");
+    ends_in_order(&broker, &mut numbers, folder.path());
+}
+
+/// The next recorder ends what was interrupted, and its own in order.
+#[track_caller]
+fn ends_in_order(broker: &Broker, numbers: &mut Numbers, folder: &Path) {
+    let recorder = record(broker, folder, &["--seconds", "2"]);
+    numbers.send_for(Duration::from_secs(2));
+    let (code, said) = recorder.end();
+    assert_eq!(code, 0);
+    let summary = lines(&said).pop().unwrap();
+    let (found, whole) = latest(folder);
+    assert!(whole && !found.is_empty());
+    assert_eq!(summary["safe_packets"].as_u64(), Some(found.len() as u64));
+    let place = folder.display().to_string();
+    let scrub = run(&["archive", "scrub", "--json", "--archive", &place]);
+    let scrub = lines(&text(&scrub.stdout)).pop().unwrap();
+    assert_eq!(
+        (
+            scrub["repaired"].as_u64(),
+            scrub["damaged"].as_array().unwrap().len()
+        ),
+        (Some(0), 0)
+    );
+}
+
+#[test]
+fn a_recording_is_exported_and_replayed() {
+    let broker = Broker::start(&[]);
+    let folder = TempDir::new().unwrap();
+    let (place, address) = (folder.path().display().to_string(), broker.udp.to_string());
+    let file = clip(folder.path()).display().to_string();
+    let publish = [
+        "publish",
+        "--json",
+        "--loop",
+        "--to",
+        &address,
+        "--topic",
+        "test/clip",
+        "--file",
+        &file,
+    ];
+    let mut publisher = Running::start(sangam(&publish));
+    assert_eq!(publisher.json_line()["event"], "second");
+    let recorder = record(
+        &broker,
+        folder.path(),
+        &["--seconds", "5", "--name", "film"],
+    );
+    let (code, said) = recorder.end();
+    assert_eq!(code, 0, "{said}");
+    drop(publisher);
+
+    for (name, codecs) in [
+        ("film.mkv", &["h264", "opus"][..]),
+        ("film.mp4", &["h264", "opus"]),
+        ("film.webm", &["opus"]),
+    ] {
+        let out = folder.path().join(name);
+        let output = run(&[
+            "archive",
+            "export",
+            "film",
+            "--out",
+            &out.display().to_string(),
+            "--archive",
+            &place,
+        ]);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        let (found, seconds) = probe(&out);
+        assert_eq!(found, codecs, "{name}");
+        assert!((2.0..8.0).contains(&seconds), "{name}: {seconds}");
+        plays(&out);
+    }
+
+    replays(&address, &place);
+}
+
+/// What was recorded comes again, elsewhere.
+#[track_caller]
+fn replays(address: &str, place: &str) {
+    let play = ["play", "--json", "--from", address, "--topic", "again/#"];
+    let mut player = Running::start(sangam(&play));
+    player.json_line();
+    let replay = [
+        "replay",
+        "film",
+        "--json",
+        "--to",
+        address,
+        "--below",
+        "again",
+        "--archive",
+        place,
+    ];
+    let (code, said) = Running::start(sangam(&replay)).end();
+    assert_eq!(code, 0);
+    let sent = lines(&said).pop().unwrap()["packets"].as_u64().unwrap();
+    // The last packets are on their way still.
+    for _ in 0..20 {
+        let heard = player.json_line();
+        let heard = heard["streams"].as_array().unwrap();
+        let packets = heard
+            .iter()
+            .map(|stream| stream["packets"].as_u64().unwrap());
+        // Data that is not reliable may lose some.
+        if packets.sum::<u64>() >= sent * 95 / 100 {
+            let topics = heard.iter().map(|stream| stream["topic"].as_str().unwrap());
+            let topics: BTreeSet<_> = topics.collect();
+            let again = ["again/test/clip/audio", "again/test/clip/video"];
+            assert_eq!(topics, BTreeSet::from(again));
+            return;
+        }
+    }
+    panic!("of {sent} packets too few came: {}", player.json_line());
+}
+
+/// Decodes all of a file: FFmpeg finds no error.
+#[track_caller]
+fn plays(path: &Path) {
+    let output = Command::new("ffmpeg")
+        .args("-nostdin -v error -xerror -i".split(' '))
+        .arg(path)
+        .args("-f null -".split(' '))
+        .output()
+        .unwrap();
+    let said = text(&output.stderr);
+    assert!(output.status.success() && said.is_empty(), "{said}");
+}
+
+#[test]
+fn a_flipped_bit_is_found() {
+    let broker = Broker::start(&[]);
+    let mut numbers = Numbers::new(&broker);
+    let folder = TempDir::new().unwrap();
+    let place = folder.path().display().to_string();
+    let mut recorder = record(&broker, folder.path(), &[]);
+    recorder.json_line();
+    while recorder.json_line()["safe_packets"].as_u64() < Some(10) {
+        numbers.send_for(Duration::from_millis(500));
+    }
+    recorder.signal("INT");
+    assert_eq!(recorder.end().0, 0);
+    let scrub = || run(&["archive", "scrub", "--archive", &place]);
+    assert_eq!(scrub().status.code(), Some(0));
+
+    let segment = std::fs::read_dir(folder.path().join("log"))
+        .unwrap()
+        .next()
+        .unwrap();
+    let mut options = std::fs::OpenOptions::new();
+    let mut file = options
+        .read(true)
+        .write(true)
+        .open(segment.unwrap().path())
+        .unwrap();
+    let mut byte = [0];
+    file.seek(SeekFrom::Start(300)).unwrap();
+    file.read_exact(&mut byte).unwrap();
+    file.seek(SeekFrom::Start(300)).unwrap();
+    file.write_all(&[byte[0] ^ 1]).unwrap();
+    let output = scrub();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains("checksums are wrong"));
+}
+
+#[test]
+fn what_is_not_there_is_a_usage_error() {
+    let folder = TempDir::new().unwrap();
+    let place = folder.path().display().to_string();
+    for (recording, out, word) in [("film", "film.avi", ".mkv"), ("film", "film.mkv", "list")] {
+        let args = [
+            "archive",
+            "export",
+            recording,
+            "--out",
+            out,
+            "--archive",
+            &place,
+        ];
+        let output = run(&args);
+        assert_eq!(output.status.code(), Some(2));
+        assert!(
+            text(&output.stderr).contains(word),
+            "{}",
+            text(&output.stderr)
+        );
+    }
+    let output = run(&["archive", "list", "--archive", &place]);
+    assert!(text(&output.stdout).contains("sangam record"));
+}

@@ -1,0 +1,211 @@
+//! All recordings of a folder.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::medium::{Folder, Medium};
+use crate::record::{Kind, Record, RecordingId, TrackInfo};
+use crate::segment;
+
+/// The folder with the log.
+const LOG: &str = "log";
+
+/// An archive on one disk.
+#[derive(Debug)]
+pub struct Archive {
+    path: PathBuf,
+}
+
+/// A recording, put together from the segments that hold it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Recording {
+    /// Which.
+    pub id: RecordingId,
+    /// Its name.
+    pub name: String,
+    /// When it began: nanoseconds since 1970.
+    pub begin: u64,
+    /// When it ended; without an orderly end, when its last packet came.
+    pub end: u64,
+    /// Whether it was ended in order.
+    pub whole: bool,
+    /// What it holds.
+    pub tracks: Vec<Track>,
+    /// Names of its segments, in the order of time.
+    pub segments: Vec<String>,
+}
+
+/// A track of a recording.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Track {
+    /// Its number in the segments.
+    pub number: u32,
+    /// What it carries.
+    pub info: TrackInfo,
+    /// Packets without RTCP.
+    pub packets: u64,
+    /// Bytes of those packets.
+    pub bytes: u64,
+    /// When the first packet came.
+    pub first: u64,
+    /// When the last packet came.
+    pub last: u64,
+}
+
+impl Archive {
+    /// The archive in a folder, which is made with the first recording.
+    #[must_use]
+    pub fn new(path: &Path) -> Self {
+        Self {
+            path: path.join(LOG),
+        }
+    }
+
+    /// The medium of its log.
+    ///
+    /// # Errors
+    /// The folder cannot be made.
+    pub fn medium(&self) -> io::Result<Folder> {
+        Folder::open(&self.path)
+    }
+
+    /// Ends what crashes interrupted; how many segments that were.
+    ///
+    /// # Errors
+    /// Of the disk.
+    pub fn repair(&self, now: u64) -> io::Result<usize> {
+        repair(&mut self.medium()?, now)
+    }
+
+    /// Every recording, oldest first.
+    ///
+    /// # Errors
+    /// Of the disk.
+    pub fn recordings(&self) -> io::Result<Vec<Recording>> {
+        recordings(&self.medium()?)
+    }
+}
+
+/// Ends all segments of a log that crashes interrupted; how many those were.
+///
+/// # Errors
+/// Of the medium.
+pub fn repair(medium: &mut dyn Medium, now: u64) -> io::Result<usize> {
+    let mut repaired = 0;
+    for (name, len) in medium.list()? {
+        let found = segment::find(medium, &name, len)?;
+        if !found.whole && segment::repair(medium, &name, &found, now)? {
+            repaired += 1;
+        }
+    }
+    Ok(repaired)
+}
+
+/// Every recording of a log, oldest first.
+///
+/// # Errors
+/// Of the medium.
+pub fn recordings(medium: &dyn Medium) -> io::Result<Vec<Recording>> {
+    let mut all: Vec<Recording> = Vec::new();
+    for (name, len) in medium.list()? {
+        let index = segment::find(medium, &name, len)?.index;
+        for found in index.recordings {
+            let place = all.iter().position(|known| known.id == found.id);
+            let place = place.unwrap_or_else(|| {
+                all.push(Recording {
+                    id: found.id,
+                    name: found.name,
+                    begin: found.begin,
+                    end: found.begin,
+                    whole: false,
+                    tracks: Vec::new(),
+                    segments: Vec::new(),
+                });
+                all.len() - 1
+            });
+            let recording = &mut all[place];
+            recording.segments.push(name.clone());
+            recording.whole |= found.end > 0;
+            recording.end = recording.end.max(found.end);
+        }
+        for track in index.tracks {
+            let id = track.info.recording;
+            let Some(recording) = all.iter_mut().find(|known| known.id == id) else {
+                continue;
+            };
+            recording.end = recording.end.max(track.last);
+            recording.add(Track {
+                number: track.number,
+                info: track.info,
+                packets: track.packets,
+                bytes: track.bytes,
+                first: track.first,
+                last: track.last,
+            });
+        }
+    }
+    all.sort_by_key(|recording| recording.begin);
+    Ok(all)
+}
+
+impl Recording {
+    /// Seconds from its begin to its end.
+    #[must_use]
+    pub fn seconds(&self) -> f64 {
+        self.end.saturating_sub(self.begin) as f64 / 1e9
+    }
+
+    /// Packets of all tracks.
+    #[must_use]
+    pub fn packets(&self) -> u64 {
+        self.tracks.iter().map(|track| track.packets).sum()
+    }
+
+    /// Bytes of all tracks.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.tracks.iter().map(|track| track.bytes).sum()
+    }
+
+    /// Hands every packet and RTCP compound to `take`, with the place of its track, in the order
+    /// in which they came; until `take` says no.
+    ///
+    /// # Errors
+    /// Of the medium.
+    pub fn read(
+        &self,
+        medium: &dyn Medium,
+        mut take: impl FnMut(usize, &Record<'_>) -> bool,
+    ) -> io::Result<()> {
+        let mut goes_on = true;
+        for segment in &self.segments {
+            segment::scan(medium, segment, 0, |record, _| {
+                if matches!(record.kind, Kind::Packet | Kind::Rtcp) {
+                    let mut tracks = self.tracks.iter();
+                    let track = tracks.position(|track| track.number == record.track);
+                    goes_on = track.is_none_or(|track| take(track, record));
+                }
+                goes_on
+            })?;
+            if !goes_on {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, more: Track) {
+        let mut tracks = self.tracks.iter_mut();
+        match tracks.find(|known| known.number == more.number) {
+            None => self.tracks.push(more),
+            Some(known) => {
+                if known.packets == 0 {
+                    known.first = more.first;
+                }
+                known.packets += more.packets;
+                known.bytes += more.bytes;
+                known.last = known.last.max(more.last);
+            }
+        }
+    }
+}

@@ -1,0 +1,38 @@
+//! Recordings: taken from topics as they are, kept so that a crash costs a second, exported and
+//! replayed.
+//!
+//! # Recording
+//! A [`Recorder`] takes the events that a client receives and hands them to a [`Log`], which
+//! writes the records of all recordings of a disk one behind the other: one file grows, one sync a
+//! second makes safe what came in it. `docs/spec/archive.md` specifies the bytes.
+//!
+//! # After a crash
+//! A segment ends with its index. One that was interrupted has none: [`segment::find`] scans it up
+//! to the last whole record, and [`Archive::repair`] ends it so.
+//!
+//! # Where
+//! [`Medium`] is what the log needs of a disk: a [`Folder`], what a test makes fail, later an
+//! object store, to which whole segments go.
+//!
+//! # Out again
+//! [`export::export`] writes Matroska, WebM or fragmented MP4 without a codec touching the media;
+//! [`Replay`] gives every packet back at its time.
+
+mod archive;
+pub mod blocks;
+pub mod export;
+mod index;
+mod log;
+mod medium;
+pub mod record;
+mod recorder;
+mod replay;
+pub mod segment;
+
+pub use archive::{Archive, Recording, Track, recordings, repair};
+pub use index::{Index, POINTS_MAX, RecordingIndex, TRACKS_MAX, TrackIndex};
+pub use log::{Log, PART, SEGMENT_LEN, WAITING_MAX};
+pub use medium::{Folder, Medium};
+pub use record::RecordingId;
+pub use recorder::{Recorder, RecorderCounts};
+pub use replay::{Replay, Replayed};
