@@ -258,6 +258,7 @@ impl Routing {
                 });
             }
         }
+        self.directory.returned(self.now, &moved.reach);
         let told = self.directory.move_homes(self.now, self.map.suitors());
         self.dispatch(told);
     }

@@ -19,13 +19,30 @@ fn a_session_is_looked_for_in_its_directory_and_then_its_sources_are_joined() {
     assert_eq!(joins(&said), [(TO_A, join(A, &["a/room/#"]))]);
     // A source that is told no more is left, but not in haste.
     assert_eq!(joins(&broker.hears(TO_B, sources(B, &[]))), []);
-    broker.later(Duration::from_secs(5));
+    broker.later(LINGER);
     let said = broker.hears(TO_B, sources(B, &[]));
     let none = Join {
         classes: 0,
         ..join(A, &[])
     };
     assert_eq!(joins(&said), [(TO_A, none)]);
+}
+
+#[test]
+fn a_source_that_was_cut_off_has_time_to_register_when_it_returns() {
+    let mut broker = broker();
+    broker.routing.add(broker.now, &filter("a/room/#")).unwrap();
+    assert_eq!(joins(&broker.hears(TO_B, sources(B, &[C]))).len(), 1);
+    broker.hears(TO_A, state(C, 2, &[]));
+    broker.hears(TO_B, sources(B, &[]));
+    broker.later(2 * LINGER);
+    let back = broker.hears(TO_A, state(C, 3, &[(A, 3), (B, 3)]));
+    // The home answers us before it hears of C.
+    let answered = broker.hears(TO_B, sources(B, &[]));
+    assert_eq!(joins(&[back, answered].concat()), [], "C stays joined");
+    broker.later(LINGER);
+    let said = joins(&broker.hears(TO_B, sources(B, &[])));
+    assert!(said.len() == 1 && said[0].1.filters.is_empty(), "{said:?}");
 }
 
 #[test]
