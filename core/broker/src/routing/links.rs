@@ -61,6 +61,7 @@ pub(super) enum Item {
 #[derive(Debug)]
 pub(super) struct Link {
     pub(super) peer: BrokerId,
+    suspect: bool,
     weigher: Weigher,
     outbox: Outbox<Item>,
     /// Messages that are made already: routed ones, parts of a join.
@@ -79,6 +80,7 @@ impl Links {
     pub(super) fn up(&mut self, id: LinkId, peer: BrokerId, now: Time) {
         let link = Link {
             peer,
+            suspect: false,
             weigher: Weigher::new(self.pinned.get(&id).copied()),
             outbox: Outbox::new(now, PACE),
             waiting: VecDeque::new(),
@@ -103,8 +105,23 @@ impl Links {
         self.links.get_mut(&id)
     }
 
-    pub(super) fn peer(&self, id: LinkId) -> Option<BrokerId> {
-        self.links.get(&id).map(|link| link.peer)
+    /// Takes a link for one that may be dead; whom it leads to.
+    pub(super) fn doubt(&mut self, id: LinkId) -> Option<BrokerId> {
+        let link = self.links.get_mut(&id)?;
+        link.suspect = true;
+        Some(link.peer)
+    }
+
+    pub(super) fn trust(&mut self, id: LinkId) {
+        if let Some(link) = self.links.get_mut(&id) {
+            link.suspect = false;
+        }
+    }
+
+    /// Whether there is a link to this neighbour that is not in doubt.
+    pub(super) fn is_well(&self, peer: BrokerId) -> bool {
+        let link = self.links.values().find(|link| link.peer == peer);
+        link.is_some_and(|link| !link.suspect)
     }
 
     pub(super) fn with_peer(&self, peer: BrokerId) -> Option<LinkId> {

@@ -147,7 +147,7 @@ fn the_old_way_is_left_after_the_new_one_stands() {
     broker.routing.add(broker.now, &filter("a/room/#")).unwrap();
     broker.hears(TO_B, sources(B, &[C]));
     // By way of A as its id is lower; now that costs more.
-    let said = broker.hears(TO_A, state(A, 2, &[(US, 9), (B, 3), (C, 3)]));
+    let said = broker.hears(TO_A, state(A, 2, &[(US, 900), (B, 3), (C, 3)]));
     assert_eq!(joins(&said), [(TO_B, join(C, &["a/room/#"]))]);
     let said = broker.later(Duration::from_secs(1));
     assert_eq!(joins(&said).len(), 1);

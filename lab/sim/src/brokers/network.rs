@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use sangam_broker::{LinkId, Route, RoutingInput, Snapshot, StreamInput};
 use sangam_link::Timing;
 use sangam_model::limits::HOP_LIMIT;
-use sangam_model::{Filter, Random, StreamId, Time, Topic};
+use sangam_model::{Filter, Measured, Random, StreamId, Time, Topic};
 use sangam_wire::Message;
 
 use super::broker::{Broker, Event, id_of};

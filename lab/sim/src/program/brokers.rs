@@ -1,13 +1,17 @@
 //! Storms that must not break a rule, or figures of a network of brokers.
 
+use core::time::Duration;
+
 use clap::Args;
-use sangam_sim::brokers::study::{Figures, Gaps, table};
+use sangam_sim::brokers::study::{Figures, Gaps, Swing, table};
 use sangam_sim::brokers::{Fault, Plan, Shape};
 
 use super::{Failure, note, print};
 
 /// Brokers and sessions of the worlds in which gaps are measured.
 const GAP_WORLD: (usize, usize) = (120, 200);
+/// The most that links jitter while it is counted how often streams move, and for how long.
+const SWING: (Duration, Duration) = (Duration::from_millis(3), Duration::from_secs(120));
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
@@ -70,6 +74,8 @@ fn measure(arguments: &Arguments) -> Result<(), Fault> {
     };
     let plans: Vec<Plan> = seeds.map(plan).collect();
     let gaps = Gaps::measure(&plans, 10, note);
+    note("swings");
+    let swing = Swing::measure(arguments.seed, SWING.0, SWING.1);
     let text = if arguments.json {
         let json = serde_json::json!({
             "seed": arguments.seed,
@@ -79,10 +85,11 @@ fn measure(arguments: &Arguments) -> Result<(), Fault> {
             "gap_sessions": sessions,
             "gap_seeds": arguments.gap_seeds,
             "gaps": gaps.gaps,
+            "swing": swing,
         });
         format!("{json:#}")
     } else {
-        table(&figures, &gaps)
+        table(&figures, &gaps, &swing)
     };
     print(&text).map_err(|error| Fault(error.to_string()))
 }
