@@ -294,10 +294,13 @@ impl Routing {
         if !link.has_news() {
             return self.next_of_backlog(id);
         }
-        if let Some(message) = link.next_waiting() {
+        if let Some(message) = link.next_part() {
             return Some(message);
         }
-        match link.next_item()? {
+        let Some(item) = link.next_item() else {
+            return link.next_waiting();
+        };
+        match item {
             Item::State(origin) => {
                 link.spend();
                 link.told(origin);

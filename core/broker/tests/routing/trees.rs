@@ -248,3 +248,29 @@ fn streams_hear_of_joins_and_of_brokers_that_come_and_go() {
     assert_eq!(changes(&mut broker), [Change::Origin(C)]);
     assert!(!broker.routing.has_way(C));
 }
+
+#[test]
+fn joins_do_not_wait_behind_what_the_directory_is_told() {
+    let mut broker = broker();
+    let register = |session: u32| {
+        Message::Register(Register {
+            route: Route {
+                to: C,
+                from: B,
+                hop_limit: 9,
+            },
+            scope: scope(&format!("a/{session}")),
+            source: true,
+            sink: false,
+        })
+    };
+    let said: Vec<_> = (0..2_000)
+        .flat_map(|session| broker.hears(TO_B, register(session)))
+        .collect();
+    assert!(registers(&said).len() < 1_000, "the others wait");
+    broker.hears(TO_B, Message::Join(join(C, &["a/room/audio"])));
+    let said = broker.later(Duration::from_millis(5));
+    assert_eq!(joins(&said), [(TO_A, join(C, &["a/room/audio"]))]);
+    let said = broker.later(Duration::from_millis(200));
+    assert!(!registers(&said).is_empty());
+}
