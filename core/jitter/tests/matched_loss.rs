@@ -6,7 +6,7 @@ use core::time::Duration;
 
 use common::{Told, packet};
 use sangam_jitter::{Config, Kind, Packet, Receiver};
-use sangam_model::Time;
+use sangam_model::{Random, Time};
 
 const PACKETS: u64 = 60_000;
 /// Excluded from delays: receivers learn.
@@ -15,7 +15,8 @@ const PATHS_MS: [f64; 4] = [150.0, 120.0, 180.0, 140.0];
 
 /// Four paths with delays that remember and have a long tail; now and then another one is taken.
 fn arrivals(seed: u64, change: f64) -> Vec<(Time, Packet)> {
-    let mut draw = uniform(seed);
+    let mut random = Random::new(seed);
+    let mut draw = || random.unit();
     let mut queues = [0.0_f64; 4];
     let mut path = 0;
     let mut arrivals = Vec::new();
@@ -34,17 +35,6 @@ fn arrivals(seed: u64, change: f64) -> Vec<(Time, Packet)> {
     }
     arrivals.sort_by_key(|(at, packet)| (*at, packet.seq));
     arrivals
-}
-
-/// SplitMix64, from 0 to 1.
-fn uniform(mut state: u64) -> impl FnMut() -> f64 {
-    move || {
-        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = state;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((z ^ (z >> 31)) >> 11) as f64 / (1_u64 << 53) as f64
-    }
 }
 
 /// Mean delays in milliseconds, late packets, concealed time in milliseconds.

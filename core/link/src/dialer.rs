@@ -3,12 +3,11 @@
 use core::time::Duration;
 use std::collections::VecDeque;
 
-use sangam_model::Time;
+use sangam_model::{Random, Time};
 use sangam_wire::{Capabilities, Frame, Message, Refusal, Refuse, Role, Welcome};
 
 use crate::attempt::Attempt;
 use crate::measure::Sample;
-use crate::random::Random;
 use crate::session::{Input, Output, Session, SessionConfig};
 use crate::timing::{Backoff, Timing};
 
@@ -251,7 +250,7 @@ impl Dialer {
     }
 
     fn hello(&mut self, now: Time) {
-        let attempt = Attempt::new(self.random.next(), now, self.patience(0));
+        let attempt = Attempt::new(self.random.bits(), now, self.patience(0));
         self.outputs
             .push_back(DialOutput::Hello(attempt.hello(&self.config)));
         self.state = State::Hello(attempt);
@@ -424,7 +423,6 @@ impl Dialer {
     }
 
     fn jittered(&mut self, pause: Duration) -> Duration {
-        let half_us = u64::try_from(pause.as_micros() / 2).unwrap_or(u64::MAX);
-        pause + Duration::from_micros(self.random.up_to(half_us))
+        pause + self.random.time(pause / 2)
     }
 }

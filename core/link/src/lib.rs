@@ -31,7 +31,6 @@ mod fragment;
 mod liveness;
 mod measure;
 mod pacer;
-mod random;
 mod rate;
 mod reassemble;
 mod receive;

@@ -1,6 +1,7 @@
 //! Choices that a seed repeats.
 
 use core::f64::consts::TAU;
+use core::time::Duration;
 
 /// A generator of numbers that is given, never global: SplitMix64 (Steele, Lea & Flood, 2014).
 /// Good enough for choices and simulations, not for secrets.
@@ -35,6 +36,21 @@ impl Random {
         ((u128::from(self.bits()) * bound as u128) >> 64) as usize
     }
 
+    /// Whether something of this probability happens.
+    pub fn chance(&mut self, probability: f64) -> bool {
+        probability > 0.0 && self.unit() < probability
+    }
+
+    /// A time below `bound`, in whole microseconds; 0 if that is 0.
+    pub fn time(&mut self, bound: Duration) -> Duration {
+        Duration::from_micros(self.below(bound.as_micros() as usize) as u64)
+    }
+
+    /// One of these, if there is any.
+    pub fn pick<'a, T>(&mut self, of: &'a [T]) -> Option<&'a T> {
+        of.get(self.below(of.len()))
+    }
+
     /// A number in `0.0..1.0`.
     pub fn unit(&mut self) -> f64 {
         (self.bits() >> 11) as f64 / (1_u64 << 53) as f64
@@ -64,6 +80,8 @@ mod tests {
         assert_eq!(random.bits(), 0xe220_a839_7b1d_cdaf);
         assert_eq!(random.bits(), 0x6e78_9e6a_a1b9_65f4);
         assert_eq!(Random::new(7).below(0), 0);
+        assert_eq!(Random::new(7).time(Duration::ZERO), Duration::ZERO);
+        assert_eq!(Random::new(7).pick::<u8>(&[]), None);
     }
 
     #[test]

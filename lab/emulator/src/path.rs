@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use sangam_model::Time;
+use sangam_model::{Random, Time};
 
 use crate::quality::{Delay, Jitter, Loss, Quality, Shape, State};
-use crate::random::{Random, below};
+use crate::random::{below, path_random};
 
 /// One directed path and its state.
 #[derive(Clone, Debug)]
@@ -86,7 +86,7 @@ impl Path {
     /// A path of this quality. Equal seeds and numbers make equal fates.
     #[must_use]
     pub fn new(quality: Quality, seed: u64, number: u64) -> Self {
-        let mut random = Random::new(seed, number);
+        let mut random = path_random(seed, number);
         let mood = random.normal();
         Self {
             quality,
@@ -157,12 +157,12 @@ impl Path {
             }
         };
         // What is lost behind the bottleneck has used it.
-        if self.is_lost() || self.random.happens(more_loss) {
+        if self.is_lost() || self.random.chance(more_loss) {
             return Fate::Lost(Cause::Loss);
         }
         let delay = self.jittered(now, delay);
         let at = self.place(sent + delay);
-        let twice = self.random.happens(self.quality.duplicates);
+        let twice = self.random.chance(self.quality.duplicates);
         Fate::Arrives { at, twice }
     }
 
@@ -193,15 +193,15 @@ impl Path {
     fn is_lost(&mut self) -> bool {
         match self.quality.loss {
             Loss::Never => false,
-            Loss::Random(share) => self.random.happens(share),
+            Loss::Random(share) => self.random.chance(share),
             Loss::Bursts { share, length } => {
                 // The chain's share of lost packets is enter / (enter + leave).
                 let leave = 1.0 / length;
                 let enter = leave * share / (1.0 - share);
                 self.burst = if self.burst {
-                    !self.random.happens(leave)
+                    !self.random.chance(leave)
                 } else {
-                    self.random.happens(enter)
+                    self.random.chance(enter)
                 };
                 self.burst
             }
@@ -234,7 +234,7 @@ impl Path {
     /// Keeps the order, except for those that are to lose their place.
     fn place(&mut self, at: Time) -> Time {
         if let Some(reordering) = self.quality.reordering
-            && self.random.happens(reordering.share)
+            && self.random.chance(reordering.share)
         {
             self.counters.reordered += 1;
             return at.max(self.last) + reordering.by;

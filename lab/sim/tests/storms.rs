@@ -35,6 +35,15 @@ fn brokers_of_every_shape_survive_random_failures() {
     }
 }
 
+/// In these a stream ended and returned within milliseconds, and what came by both ways was new
+/// by each of them.
+#[test]
+fn a_stream_that_ends_and_returns_is_delivered_once() {
+    for (shape, seed) in [(Shape::Ring, 49), (Shape::Geometric, 265)] {
+        storm(shape, 14, 20, seed);
+    }
+}
+
 #[test]
 fn a_seed_replays_its_history_exactly() {
     let history = |seed| storm(Shape::Regions, 60, 60, seed);

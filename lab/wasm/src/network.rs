@@ -1,5 +1,7 @@
 //! The network of the page.
 
+use sangam_model::Random;
+
 /// Packets of a run at most: a minute.
 pub(crate) const PACKETS_MAX: u32 = 6_000;
 /// Paths at most.
@@ -40,13 +42,13 @@ impl Network {
     /// What arrives, in order of time. Values outside their range count as the nearest within.
     #[must_use]
     pub fn arrivals(&self) -> Vec<Arrival> {
-        let mut random = SplitMix(self.seed);
+        let mut random = Random::new(self.seed);
         let paths = self.paths.clamp(1, PATHS_MAX);
         let jitter_ms = self.jitter_ms.clamp(0.0, 1_000.0);
         let mut arrivals = Vec::new();
         for seq in 0..u64::from(self.packets.min(PACKETS_MAX)) {
             // Always three draws, so that one slider leaves what the others decide as it was.
-            let [lost, path, late] = [random.next(), random.next(), random.next()];
+            let [lost, path, late] = [random.unit(), random.unit(), random.unit()];
             if lost < self.loss {
                 continue;
             }
@@ -57,20 +59,6 @@ impl Network {
         }
         arrivals.sort_unstable();
         arrivals
-    }
-}
-
-/// Steele, Lea and Flood: Fast splittable pseudorandom number generators (2014).
-struct SplitMix(u64);
-
-impl SplitMix {
-    /// From 0 up to, not including, 1.
-    fn next(&mut self) -> f64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((z ^ (z >> 31)) >> 11) as f64 / (1_u64 << 53) as f64
     }
 }
 

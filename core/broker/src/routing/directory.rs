@@ -25,8 +25,9 @@ const REFRESH: Duration = Duration::from_secs(20);
 const RETRY: Duration = Duration::from_millis(300);
 /// A broker that did not register for so long is forgotten: three refreshes and some slack.
 const EXPIRY: Duration = Duration::from_secs(70);
-/// A source that is told no more is left at the first answer after so long.
-const LINGER: Duration = Duration::from_secs(5);
+/// A source that is told no more is left at the first answer after so long: by then sources and
+/// homes that can reach each other have told each other anew.
+const LINGER: Duration = Duration::from_secs(30);
 const SWEEP: Duration = Duration::from_secs(10);
 
 #[derive(Debug)]
@@ -141,6 +142,11 @@ impl Directory {
                 homes(scope, suitors.iter())
             };
             if homes != member.homes {
+                // Those that stay know us: after a partition all sessions move at once.
+                member.awaited.retain(|home| homes.contains(home));
+                let fresh = homes.iter().filter(|home| !member.homes.contains(home));
+                member.awaited.extend(fresh);
+                member.retries = 0;
                 member.homes = homes;
                 moved.push(scope.clone());
             }
@@ -148,8 +154,18 @@ impl Directory {
         self.suitors = suitors;
         let told = moved
             .iter()
-            .flat_map(|scope| self.register(now, scope, true));
+            .flat_map(|scope| self.register(now, scope, false));
         told.collect()
+    }
+
+    /// There is a way to these brokers, by rising id, or none any more. Sources that were cut off
+    /// and told no more linger from now on: homes hear of their return later than of ours.
+    pub(super) fn returned(&mut self, now: Time, brokers: &[BrokerId]) {
+        for member in self.members.values_mut() {
+            let lingering = member.lingering.iter_mut();
+            let back = lingering.filter(|(id, _)| brokers.binary_search(id).is_ok());
+            back.for_each(|(_, since)| *since = now);
+        }
     }
 
     /// What is to be told again by now.

@@ -246,13 +246,14 @@ impl Joins {
         (map, links): (&mut Map, &Links),
         now: Time,
     ) -> Vec<LinkId> {
-        let parent = self.parent(key, map, links);
+        let way = self.way(key, map, links);
+        let lost = key.origin != self.id && way.is_none();
+        let parent = way.or_else(|| self.stay(key, map, links));
         let mut want = self.detoured(key);
         if !own.is_empty() {
             want.classes = Join::ALL;
             want.filters.extend(own);
         }
-        let lost = key.origin != self.id && !map.has_way(key.origin);
         let tree = self.trees.entry(key.clone()).or_default();
         if let Some(end) = tree.note_way(lost, now) {
             self.ends.insert((end, key.clone()));
@@ -282,17 +283,19 @@ impl Joins {
         tell
     }
 
-    fn parent(&self, key: &Key, map: &mut Map, links: &Links) -> Option<LinkId> {
-        if key.origin == self.id || map.state(key.origin).is_none() {
-            return None;
-        }
-        // While there is no way the tree stays as it was: it may heal, and nobody else can help.
-        let stay = || self.trees.get(key).and_then(|tree| tree.parent);
-        let next = match key.avoid {
+    fn way(&self, key: &Key, map: &mut Map, links: &Links) -> Option<LinkId> {
+        match key.avoid {
+            _ if key.origin == self.id => None,
             None => map.next_hop(key.origin, links),
             Some(avoid) => map.detour(key.origin, avoid, links),
-        };
-        next.or_else(|| stay().filter(|link| links.is_up(*link)))
+        }
+    }
+
+    /// While there is no way the tree stays as it was: it may heal, and nobody else can help.
+    fn stay(&self, key: &Key, map: &Map, links: &Links) -> Option<LinkId> {
+        let known = key.origin != self.id && map.state(key.origin).is_some();
+        let tree = self.trees.get(key).filter(|_| known);
+        tree?.parent.filter(|link| links.is_up(*link))
     }
 
     /// What a detour around a link in doubt wants: what came by that link.

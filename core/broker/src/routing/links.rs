@@ -61,9 +61,13 @@ pub(super) enum Item {
 #[derive(Debug)]
 pub(super) struct Link {
     pub(super) peer: BrokerId,
+    suspect: bool,
     weigher: Weigher,
     outbox: Outbox<Item>,
-    /// Messages that are made already: routed ones, parts of a join.
+    /// Parts of a join whose first part has left.
+    parts: VecDeque<Message>,
+    /// Routed messages. Records and joins go before them: media waits for those, while the
+    /// directory only introduces, and repeats itself.
     waiting: VecDeque<Message>,
     /// Parts of our digest that were not sent yet.
     digests: VecDeque<Message>,
@@ -79,8 +83,10 @@ impl Links {
     pub(super) fn up(&mut self, id: LinkId, peer: BrokerId, now: Time) {
         let link = Link {
             peer,
+            suspect: false,
             weigher: Weigher::new(self.pinned.get(&id).copied()),
             outbox: Outbox::new(now, PACE),
+            parts: VecDeque::new(),
             waiting: VecDeque::new(),
             digests: VecDeque::new(),
             backlog: Outbox::new(now, BACKLOG),
@@ -103,8 +109,23 @@ impl Links {
         self.links.get_mut(&id)
     }
 
-    pub(super) fn peer(&self, id: LinkId) -> Option<BrokerId> {
-        self.links.get(&id).map(|link| link.peer)
+    /// Takes a link for one that may be dead; whom it leads to.
+    pub(super) fn doubt(&mut self, id: LinkId) -> Option<BrokerId> {
+        let link = self.links.get_mut(&id)?;
+        link.suspect = true;
+        Some(link.peer)
+    }
+
+    pub(super) fn trust(&mut self, id: LinkId) {
+        if let Some(link) = self.links.get_mut(&id) {
+            link.suspect = false;
+        }
+    }
+
+    /// Whether there is a link to this neighbour that is not in doubt.
+    pub(super) fn is_well(&self, peer: BrokerId) -> bool {
+        let link = self.links.values().find(|link| link.peer == peer);
+        link.is_some_and(|link| !link.suspect)
     }
 
     pub(super) fn with_peer(&self, peer: BrokerId) -> Option<LinkId> {
@@ -212,14 +233,21 @@ impl Links {
 }
 
 impl Link {
-    /// A message that is made already.
+    /// The next part of what has begun.
+    pub(super) fn next_part(&mut self) -> Option<Message> {
+        let message = self.parts.pop_front()?;
+        self.outbox.spend();
+        Some(message)
+    }
+
+    /// A routed message, once there is nothing else.
     pub(super) fn next_waiting(&mut self) -> Option<Message> {
         let message = self.waiting.pop_front()?;
         self.outbox.spend();
         Some(message)
     }
 
-    /// The next thing to make a message about, once there is no such message.
+    /// The next thing to make a message about, once there is no such part.
     pub(super) fn next_item(&mut self) -> Option<Item> {
         self.outbox.pop()
     }
@@ -265,9 +293,7 @@ impl Link {
 
     /// Queues the later parts of something whose first part leaves now.
     pub(super) fn follow(&mut self, parts: impl IntoIterator<Item = Message>) {
-        for part in parts.into_iter().collect::<Vec<_>>().into_iter().rev() {
-            self.waiting.push_front(part);
-        }
+        self.parts.extend(parts);
     }
 
     pub(super) fn has_news(&self) -> bool {
@@ -288,7 +314,7 @@ impl Link {
     }
 
     fn waits(&self) -> bool {
-        !self.waiting.is_empty() || !self.outbox.is_empty()
+        !(self.parts.is_empty() && self.outbox.is_empty() && self.waiting.is_empty())
     }
 
     fn owes(&self) -> bool {

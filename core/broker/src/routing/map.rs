@@ -8,6 +8,7 @@ use sangam_route::{Edge, Graph, WEIGHT_MAX, Ways};
 use sangam_wire::{LinkState, LinkView, Version};
 
 use super::links::Links;
+use super::ways::{Hops, Moved};
 use super::{Description, Standing};
 use crate::LinkId;
 
@@ -63,8 +64,7 @@ pub(super) struct Map {
     sweep: Time,
     graph: Graph,
     epoch: u64,
-    /// The neighbour by which the shortest way to each broker begins, by rising id.
-    hops: Vec<(BrokerId, BrokerId)>,
+    hops: Hops,
     /// Ways around a broker, or to a neighbour without its link. Made when asked for.
     around: BTreeMap<Around, Ways>,
     /// The graph is older than the records.
@@ -83,15 +83,6 @@ pub(super) struct Map {
 enum Around {
     Broker(BrokerId),
     LinkTo(BrokerId),
-}
-
-/// How the ways have changed.
-#[derive(Debug, Default)]
-pub(super) struct Moved {
-    /// Brokers to which the way begins elsewhere, or which came or went.
-    pub(super) hops: Vec<BrokerId>,
-    /// Those that came or went.
-    pub(super) reach: Vec<BrokerId>,
 }
 
 #[derive(Debug)]
@@ -123,7 +114,7 @@ impl Map {
             sweep: Time::NEVER,
             graph: Graph::default(),
             epoch: 0,
-            hops: vec![(id, id)],
+            hops: Hops::new(id),
             around: BTreeMap::new(),
             outdated: true,
             urgent: true,
@@ -306,7 +297,7 @@ impl Map {
     }
 
     /// Makes the graph anew from the records if it is time to; how the ways changed.
-    pub(super) fn settle(&mut self, now: Time) -> Option<Moved> {
+    pub(super) fn settle(&mut self, now: Time, links: &Links) -> Option<Moved> {
         if now < self.settle_deadline() {
             return None;
         }
@@ -320,17 +311,17 @@ impl Map {
             .filter(|state| state.draining)
             .map(|state| state.version.origin)
             .collect();
-        let links = |state| edges(state, &draining);
+        let told = |state| edges(state, &draining);
         let views = self
             .states()
-            .map(|state| (state.version.origin, links(state)));
+            .map(|state| (state.version.origin, told(state)));
         self.graph = Graph::new(views);
         self.epoch = fingerprint(&self.graph);
         self.around.clear();
-        let ways = self.graph.ways(self.own.version.origin, None);
-        let hops: Vec<_> = self.graph.firsts(&ways).collect();
-        let before = core::mem::replace(&mut self.hops, hops);
-        Some(moved(&before, &self.hops))
+        Some(
+            self.hops
+                .follow(now, &self.graph, |peer| links.is_well(peer)),
+        )
     }
 
     pub(super) const fn epoch(&self) -> u64 {
@@ -339,17 +330,16 @@ impl Map {
 
     /// Brokers with a way to them, this one included, by rising id.
     pub(super) fn reachable(&self) -> impl Iterator<Item = BrokerId> {
-        self.hops.iter().map(|(to, _)| *to)
+        self.hops.reachable()
     }
 
     pub(super) fn has_way(&self, to: BrokerId) -> bool {
-        self.hop(to).is_some()
+        self.hops.to(to).is_some()
     }
 
-    /// The first link of the shortest way to a broker; of equally short ones that by the
-    /// neighbour with the lowest id. So neighbours that follow it get ever nearer.
+    /// The first link of the way to a broker. Neighbours that follow theirs get ever nearer.
     pub(super) fn next_hop(&self, to: BrokerId, links: &Links) -> Option<LinkId> {
-        links.with_peer(self.hop(to)?)
+        links.with_peer(self.hops.to(to)?)
     }
 
     /// The same for a way that does not cross `avoid`. A detour around ourselves is asked for
@@ -372,11 +362,6 @@ impl Map {
         links.with_peer(graph.first(ways, to)?)
     }
 
-    fn hop(&self, to: BrokerId) -> Option<BrokerId> {
-        let at = self.hops.binary_search_by_key(&to, |(to, _)| *to).ok()?;
-        Some(self.hops[at].1)
-    }
-
     pub(super) fn deadline(&self) -> Time {
         let deadlines = [self.own_deadline(), self.sweep, self.settle_deadline()];
         deadlines.into_iter().fold(Time::NEVER, Time::min)
@@ -384,7 +369,7 @@ impl Map {
 
     fn settle_deadline(&self) -> Time {
         match (self.outdated, self.urgent) {
-            (false, _) => Time::NEVER,
+            (false, _) => self.hops.due(),
             (true, true) => Time::ZERO,
             (true, false) if self.pauses > 0 => self.settled + PAUSE,
             (true, false) => self.settled + LONG_PAUSE,
@@ -423,29 +408,6 @@ fn says_the_same(before: &LinkState, after: &LinkState) -> bool {
         && before.draining == after.draining
         && before.links == after.links
         && (&before.region, &before.address) == (&after.region, &after.address)
-}
-
-/// How ways differ; both lists by rising id.
-fn moved(before: &[(BrokerId, BrokerId)], after: &[(BrokerId, BrokerId)]) -> Moved {
-    let mut moved = Moved::default();
-    let (mut old, mut new) = (before.iter().peekable(), after.iter().peekable());
-    loop {
-        let (to, reach) = match (old.peek(), new.peek()) {
-            (Some(a), Some(b)) if a == b => {
-                old.next();
-                new.next();
-                continue;
-            }
-            (Some(a), Some(b)) if a.0 == b.0 => (a.0, false),
-            (Some(a), b) if b.is_none_or(|b| a.0 < b.0) => (a.0, true),
-            (_, Some(b)) => (b.0, true),
-            (_, None) => return moved,
-        };
-        old.next_if(|hop| hop.0 == to);
-        new.next_if(|hop| hop.0 == to);
-        moved.hops.push(to);
-        moved.reach.extend(reach.then_some(to));
-    }
 }
 
 /// Streams shall not cross who is about to leave, yet reach it as long as it is there.

@@ -29,6 +29,7 @@ mod links;
 mod map;
 mod own;
 mod receive;
+mod ways;
 
 pub use links::LinkRoute;
 pub use map::{EXPIRY, ORIGINS_MAX, REFRESH};
@@ -259,7 +260,7 @@ impl Routing {
             RoutingInput::LinkUp(link, peer) => self.link_up(link, peer),
             RoutingInput::LinkDown(link) => self.link_down(link),
             RoutingInput::LinkSuspect(link) => self.link_suspect(link),
-            RoutingInput::LinkRecovered(link) => self.joins.end_detours(link, self.now),
+            RoutingInput::LinkRecovered(link) => self.link_recovered(link),
             RoutingInput::LinkMeasured(link, measured) => {
                 if self.links.measure(link, self.now, measured) {
                     self.own_links_changed();

@@ -5,7 +5,8 @@ use sangam_wire::{DIGEST_MAX, LinkState, LinkView, Register, Sources, Version};
 use super::directory::{Part, Registered};
 use super::joins::Key;
 use super::links::Item;
-use super::map::{Moved, Taken};
+use super::map::Taken;
+use super::ways::Moved;
 use super::*;
 
 impl Routing {
@@ -38,9 +39,14 @@ impl Routing {
     }
 
     pub(super) fn link_suspect(&mut self, link: LinkId) {
-        if let Some(peer) = self.links.peer(link) {
+        if let Some(peer) = self.links.doubt(link) {
             self.joins.detour(link, peer);
         }
+    }
+
+    pub(super) fn link_recovered(&mut self, link: LinkId) {
+        self.links.trust(link);
+        self.joins.end_detours(link, self.now);
     }
 
     /// Our links came, went or weigh otherwise: another may lead to the same neighbour.
@@ -229,7 +235,7 @@ impl Routing {
         if self.map.expire(now) {
             self.joins.touch_all();
         }
-        if let Some(moved) = self.map.settle(now) {
+        if let Some(moved) = self.map.settle(now, &self.links) {
             self.graph_changed(&moved);
         }
         let repeated = self.directory.repeat(now);
@@ -258,6 +264,7 @@ impl Routing {
                 });
             }
         }
+        self.directory.returned(self.now, &moved.reach);
         let told = self.directory.move_homes(self.now, self.map.suitors());
         self.dispatch(told);
     }
@@ -287,10 +294,13 @@ impl Routing {
         if !link.has_news() {
             return self.next_of_backlog(id);
         }
-        if let Some(message) = link.next_waiting() {
+        if let Some(message) = link.next_part() {
             return Some(message);
         }
-        match link.next_item()? {
+        let Some(item) = link.next_item() else {
+            return link.next_waiting();
+        };
+        match item {
             Item::State(origin) => {
                 link.spend();
                 link.told(origin);

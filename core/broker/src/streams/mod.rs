@@ -13,10 +13,12 @@ use sangam_wire::Message;
 use crate::outbox::{Outbox, Pace};
 use crate::{Change, FilterIndex, Gates, LinkId, LinkSet, Parent, Routing, Snapshot, TopicGate};
 
+mod indices;
 mod remote;
 mod route;
 mod types;
 
+use indices::Indices;
 pub use types::{Owner, Publication, Stream, StreamChange, StreamError, StreamInput, StreamOutput};
 
 /// A stream whose link died waits so long for the neighbour's return.
@@ -250,7 +252,7 @@ impl StreamTable {
     }
 
     fn add(&mut self, id: StreamId, mut stream: Stream) {
-        stream.index = self.indices.take();
+        stream.index = self.indices.take(self.now, id);
         stream.told = self.ghosts.remove(&id).unwrap_or_default();
         self.topics
             .entry(stream.topic.clone())
@@ -271,7 +273,11 @@ impl StreamTable {
         let Some(stream) = self.streams.remove(&id) else {
             return;
         };
-        self.indices.give(stream.index);
+        if stream.owner.is_some() {
+            self.indices.free(stream.index);
+        } else {
+            self.indices.leave(self.now, id, stream.index);
+        }
         self.unrouted.remove(&id);
         if let Some(at) = stream.doom {
             self.doomed.remove(&(at, id));
@@ -292,26 +298,6 @@ impl StreamTable {
             topic: stream.topic,
         });
         self.dirty = true;
-    }
-}
-
-/// Dense numbers; those given back are taken first.
-#[derive(Debug, Default)]
-struct Indices {
-    free: Vec<u32>,
-    next: u32,
-}
-
-impl Indices {
-    fn take(&mut self) -> u32 {
-        self.free.pop().unwrap_or_else(|| {
-            self.next += 1;
-            self.next - 1
-        })
-    }
-
-    fn give(&mut self, index: u32) {
-        self.free.push(index);
     }
 }
 

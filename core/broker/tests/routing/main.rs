@@ -4,6 +4,7 @@
 
 mod map;
 mod trees;
+mod ways;
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -21,6 +22,8 @@ const B: BrokerId = BrokerId(20);
 const C: BrokerId = BrokerId(30);
 const TO_A: LinkId = LinkId(0);
 const TO_B: LinkId = LinkId(1);
+/// How long a source that is told no more stays joined.
+const LINGER: Duration = Duration::from_secs(30);
 /// Between two times at which ways follow records.
 const PAUSE: Duration = Duration::from_millis(20);
 

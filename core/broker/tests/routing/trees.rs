@@ -19,13 +19,30 @@ fn a_session_is_looked_for_in_its_directory_and_then_its_sources_are_joined() {
     assert_eq!(joins(&said), [(TO_A, join(A, &["a/room/#"]))]);
     // A source that is told no more is left, but not in haste.
     assert_eq!(joins(&broker.hears(TO_B, sources(B, &[]))), []);
-    broker.later(Duration::from_secs(5));
+    broker.later(LINGER);
     let said = broker.hears(TO_B, sources(B, &[]));
     let none = Join {
         classes: 0,
         ..join(A, &[])
     };
     assert_eq!(joins(&said), [(TO_A, none)]);
+}
+
+#[test]
+fn a_source_that_was_cut_off_has_time_to_register_when_it_returns() {
+    let mut broker = broker();
+    broker.routing.add(broker.now, &filter("a/room/#")).unwrap();
+    assert_eq!(joins(&broker.hears(TO_B, sources(B, &[C]))).len(), 1);
+    broker.hears(TO_A, state(C, 2, &[]));
+    broker.hears(TO_B, sources(B, &[]));
+    broker.later(2 * LINGER);
+    let back = broker.hears(TO_A, state(C, 3, &[(A, 3), (B, 3)]));
+    // The home answers us before it hears of C.
+    let answered = broker.hears(TO_B, sources(B, &[]));
+    assert_eq!(joins(&[back, answered].concat()), [], "C stays joined");
+    broker.later(LINGER);
+    let said = joins(&broker.hears(TO_B, sources(B, &[])));
+    assert!(said.len() == 1 && said[0].1.filters.is_empty(), "{said:?}");
 }
 
 #[test]
@@ -130,7 +147,7 @@ fn the_old_way_is_left_after_the_new_one_stands() {
     broker.routing.add(broker.now, &filter("a/room/#")).unwrap();
     broker.hears(TO_B, sources(B, &[C]));
     // By way of A as its id is lower; now that costs more.
-    let said = broker.hears(TO_A, state(A, 2, &[(US, 9), (B, 3), (C, 3)]));
+    let said = broker.hears(TO_A, state(A, 2, &[(US, 900), (B, 3), (C, 3)]));
     assert_eq!(joins(&said), [(TO_B, join(C, &["a/room/#"]))]);
     let said = broker.later(Duration::from_secs(1));
     assert_eq!(joins(&said).len(), 1);
@@ -230,4 +247,30 @@ fn streams_hear_of_joins_and_of_brokers_that_come_and_go() {
         .handle(broker.now, RoutingInput::Message(TO_A, &gone));
     assert_eq!(changes(&mut broker), [Change::Origin(C)]);
     assert!(!broker.routing.has_way(C));
+}
+
+#[test]
+fn joins_do_not_wait_behind_what_the_directory_is_told() {
+    let mut broker = broker();
+    let register = |session: u32| {
+        Message::Register(Register {
+            route: Route {
+                to: C,
+                from: B,
+                hop_limit: 9,
+            },
+            scope: scope(&format!("a/{session}")),
+            source: true,
+            sink: false,
+        })
+    };
+    let said: Vec<_> = (0..2_000)
+        .flat_map(|session| broker.hears(TO_B, register(session)))
+        .collect();
+    assert!(registers(&said).len() < 1_000, "the others wait");
+    broker.hears(TO_B, Message::Join(join(C, &["a/room/audio"])));
+    let said = broker.later(Duration::from_millis(5));
+    assert_eq!(joins(&said), [(TO_A, join(C, &["a/room/audio"]))]);
+    let said = broker.later(Duration::from_millis(200));
+    assert!(!registers(&said).is_empty());
 }

@@ -39,7 +39,8 @@ pub struct Broker {
     pub(crate) timer: Option<Time>,
     filters: BTreeSet<Filter>,
     shards: FilterIndex<u16>,
-    windows: BTreeMap<StreamId, DuplicateWindow>,
+    /// By the place of the stream, as in the lane: another stream there finds a new one.
+    windows: BTreeMap<u32, (StreamId, DuplicateWindow)>,
     early: Vec<(Event, LinkId, Time)>,
     published: u32,
 }
@@ -199,7 +200,6 @@ impl Broker {
                 if stream.broker() == self.id {
                     self.routing.remove_source(now, &topic);
                 }
-                self.windows.remove(&stream);
                 self.removed.push(stream);
             }
             StreamChange::Added { .. } => {}
@@ -226,7 +226,11 @@ impl Broker {
         };
         // One of ours that comes back by a loop.
         let came_home = matches!(route.parent, Parent::Local { .. }) && by.is_some();
-        let window = self.windows.entry(event.stream).or_default();
+        let fresh = (event.stream, DuplicateWindow::new());
+        let (of, window) = self.windows.entry(route.index).or_insert(fresh.clone());
+        if *of != event.stream {
+            (*of, *window) = fresh;
+        }
         if windows && (came_home || window.insert(now, event.sequence) != Verdict::New) {
             return passed;
         }

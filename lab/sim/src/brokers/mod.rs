@@ -26,7 +26,6 @@
 mod broker;
 pub mod check;
 mod network;
-mod random;
 pub mod sessions;
 pub mod study;
 mod topology;
@@ -37,7 +36,6 @@ mod world;
 pub use broker::{Broker, Event, id_of, index_of};
 pub use check::Fault;
 pub use network::Network;
-pub use random::Random;
 pub use sessions::{Published, Sessions};
 pub use topology::{Shape, Topology};
 pub use traffic::Traffic;

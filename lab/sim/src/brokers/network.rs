@@ -7,11 +7,10 @@ use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use sangam_broker::{LinkId, Route, RoutingInput, Snapshot, StreamInput};
 use sangam_link::Timing;
 use sangam_model::limits::HOP_LIMIT;
-use sangam_model::{Filter, StreamId, Time, Topic};
+use sangam_model::{Filter, Measured, Random, StreamId, Time, Topic};
 use sangam_wire::Message;
 
 use super::broker::{Broker, Event, id_of};
-use super::random::Random;
 use super::traffic::Traffic;
 use super::wire::{Cost, Path, Wire, frames};
 

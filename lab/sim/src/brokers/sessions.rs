@@ -3,11 +3,10 @@
 use std::collections::BTreeSet;
 
 use sangam_model::limits::HOP_LIMIT;
-use sangam_model::{Filter, StreamId, Topic};
+use sangam_model::{Filter, Random, StreamId, Topic};
 
 use super::broker::index_of;
 use super::network::Network;
-use super::random::Random;
 
 /// A stream that a client of a broker publishes.
 #[derive(Clone, Debug)]
@@ -42,7 +41,7 @@ impl Sessions {
         for _ in 0..count {
             let home = members[random.below(members.len())];
             let place = |random: &mut Random| {
-                if random.chance(90) {
+                if random.chance(0.9) {
                     home[random.below(home.len())]
                 } else {
                     random.below(network.brokers.len())

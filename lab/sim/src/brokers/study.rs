@@ -14,9 +14,11 @@ use super::world::{Plan, World};
 mod gaps;
 mod heal;
 mod monitoring;
+mod swing;
 mod table;
 
 pub use gaps::{Gap, Gaps};
+pub use swing::Swing;
 pub use table::table;
 
 /// Time after which records have been told again, and registrations six times.
@@ -123,13 +125,16 @@ impl Figures {
         let state = state(&world);
         note("steady state");
         let steady = share(&mut world, STEADY, |_| {});
+        note(&format!("steady: {steady:?}"));
         note("partition and heal");
         let heal = heal::measure(&mut world).map_err(replay)?;
+        note(&format!("healed: {heal:?}"));
         note("churn");
         let churn = share(&mut world, CHURN, |world| {
             (0..10).for_each(|_| world.disturb());
         });
         check::nothing_twice(&world.network).map_err(replay)?;
+        note(&format!("churned: {churn:?}"));
         note("monitoring");
         let monitored = monitoring::share(&mut world);
         Ok(Self {

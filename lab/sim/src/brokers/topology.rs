@@ -3,8 +3,9 @@
 use core::time::Duration;
 use std::collections::BTreeMap;
 
+use sangam_model::Random;
+
 use super::network::Network;
-use super::random::Random;
 use super::wire::Path;
 
 /// Brokers of one region.
@@ -26,6 +27,7 @@ pub struct Topology {
 
 /// Shapes by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "program", derive(clap::ValueEnum))]
 pub enum Shape {
     /// One after the other; at most 15 brokers, as events go no further.
     Chain,

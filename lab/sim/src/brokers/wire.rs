@@ -4,10 +4,8 @@ use core::time::Duration;
 use std::collections::BTreeMap;
 
 use sangam_broker::LinkId;
-use sangam_model::{Measured, Time};
+use sangam_model::{Measured, Random, Time};
 use sangam_wire::Message;
-
-use super::random::Random;
 
 /// IP, UDP and the control frame's header.
 const FRAME_OVERHEAD: u64 = 28 + 10;

@@ -3,11 +3,10 @@
 use core::fmt;
 use core::time::Duration;
 
-use sangam_model::{Filter, Topic};
+use sangam_model::{Filter, Random, Topic};
 
 use super::check::{self, Checked, Fault};
 use super::network::Network;
-use super::random::Random;
 use super::sessions::Sessions;
 use super::topology::{Shape, Topology};
 
@@ -132,7 +131,7 @@ impl World {
 
     /// Slow brokers recover; in two of three worlds links and brokers return, too.
     fn calm_down(&mut self) {
-        let all_return = !self.random.chance(33);
+        let all_return = !self.random.chance(0.33);
         for broker in 0..self.network.brokers.len() {
             self.network.slow(broker, Duration::ZERO);
             if all_return && !self.network.brokers[broker].alive {
@@ -191,7 +190,7 @@ impl World {
             4 => self.kill_or_restart(),
             5 => {
                 let broker = self.random.below(self.network.brokers.len());
-                let slow = self.random.chance(50);
+                let slow = self.random.chance(0.5);
                 let by = Duration::from_millis(if slow { 80 } else { 0 });
                 self.network.slow(broker, by);
             }
@@ -224,7 +223,7 @@ impl World {
         let brokers = 0..self.network.brokers.len();
         let dead = brokers.filter(|broker| !self.network.brokers[*broker].alive);
         let dead: Vec<usize> = dead.collect();
-        if self.random.chance(60) && !dead.is_empty() {
+        if self.random.chance(0.6) && !dead.is_empty() {
             let again = dead[self.random.below(dead.len())];
             self.restart(again);
         } else {
@@ -263,7 +262,7 @@ impl World {
         }
         let filters: Vec<Filter> = it.filters().cloned().collect();
         match self.random.pick(&filters).cloned() {
-            Some(filter) if self.random.chance(50) => self.network.unsubscribe(broker, &filter),
+            Some(filter) if self.random.chance(0.5) => self.network.unsubscribe(broker, &filter),
             _ => {
                 if let Some(each) = self.random.pick(&self.sessions.published).cloned() {
                     self.subscribe_to(broker, &each.topic);
@@ -278,7 +277,7 @@ impl World {
             return;
         }
         let at = self.random.below(published.len());
-        if self.random.chance(50) {
+        if self.random.chance(0.5) {
             let gone = published.swap_remove(at);
             self.network.unpublish(gone.broker, gone.stream);
         } else {

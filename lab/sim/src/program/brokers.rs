@@ -1,19 +1,23 @@
 //! Storms that must not break a rule, or figures of a network of brokers.
 
-use clap::{Args, ValueEnum};
-use sangam_sim::brokers::study::{Figures, Gaps, table};
+use core::time::Duration;
+
+use clap::Args;
+use sangam_sim::brokers::study::{Figures, Gaps, Swing, table};
 use sangam_sim::brokers::{Fault, Plan, Shape};
 
 use super::{Failure, note, print};
 
 /// Brokers and sessions of the worlds in which gaps are measured.
 const GAP_WORLD: (usize, usize) = (120, 200);
+/// The most that links jitter while it is counted how often streams move, and for how long.
+const SWING: (Duration, Duration) = (Duration::from_millis(3), Duration::from_secs(120));
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// How brokers are linked.
     #[arg(long, default_value = "regions")]
-    shape: Name,
+    shape: Shape,
     /// How many there are.
     #[arg(long, default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(2..=4_096))]
     brokers: u32,
@@ -35,19 +39,6 @@ pub(crate) struct Arguments {
     /// Print figures as JSON.
     #[arg(long)]
     json: bool,
-}
-
-/// Names of [`Shape`]s.
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum Name {
-    Chain,
-    Ring,
-    Star,
-    Mesh,
-    Tree,
-    Cyclic,
-    Geometric,
-    Regions,
 }
 
 /// Runs what the arguments ask for.
@@ -83,19 +74,22 @@ fn measure(arguments: &Arguments) -> Result<(), Fault> {
     };
     let plans: Vec<Plan> = seeds.map(plan).collect();
     let gaps = Gaps::measure(&plans, 10, note);
+    note("swings");
+    let swing = Swing::measure(arguments.seed, SWING.0, SWING.1);
     let text = if arguments.json {
         let json = serde_json::json!({
             "seed": arguments.seed,
-            "shape": arguments.shape.shape().to_string(),
+            "shape": arguments.shape.to_string(),
             "figures": figures,
             "gap_brokers": brokers,
             "gap_sessions": sessions,
             "gap_seeds": arguments.gap_seeds,
             "gaps": gaps.gaps,
+            "swing": swing,
         });
         format!("{json:#}")
     } else {
-        table(&figures, &gaps)
+        table(&figures, &gaps, &swing)
     };
     print(&text).map_err(|error| Fault(error.to_string()))
 }
@@ -103,25 +97,10 @@ fn measure(arguments: &Arguments) -> Result<(), Fault> {
 impl Arguments {
     const fn plan(&self, seed: u64) -> Plan {
         Plan {
-            shape: self.shape.shape(),
+            shape: self.shape,
             brokers: self.brokers as usize,
             sessions: self.sessions as usize,
             seed,
-        }
-    }
-}
-
-impl Name {
-    const fn shape(self) -> Shape {
-        match self {
-            Self::Chain => Shape::Chain,
-            Self::Ring => Shape::Ring,
-            Self::Star => Shape::Star,
-            Self::Mesh => Shape::Mesh,
-            Self::Tree => Shape::Tree,
-            Self::Cyclic => Shape::Cyclic,
-            Self::Geometric => Shape::Geometric,
-            Self::Regions => Shape::Regions,
         }
     }
 }

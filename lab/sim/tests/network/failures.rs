@@ -9,7 +9,7 @@ fn a_graph_heals_when_links_die_and_return() {
         let (mut network, edges) = graph(Shape::Cyclic, &mut random);
         let published = populate(&mut network, &mut random);
         network.run(SETTLE);
-        let dying = edges.iter().copied().filter(|_| random.chance(25));
+        let dying = edges.iter().copied().filter(|_| random.chance(0.25));
         let dead: Edges = dying.collect();
         for (a, b) in &dead {
             // Half of them in silence.
@@ -137,7 +137,7 @@ fn disturb(network: &mut Network, published: &mut Vec<Published>, random: &mut R
     match random.below(5) {
         0 | 1 => network.subscribe(broker, &filter),
         2 | 3 => network.unsubscribe(broker, &filter),
-        _ if random.chance(50) => {
+        _ if random.chance(0.5) => {
             published.push(publish(network, broker, TOPICS[random.below(TOPICS.len())]));
         }
         _ if !published.is_empty() => {

@@ -8,10 +8,8 @@ use std::time::Duration;
 
 use sangam_broker::ORPHAN_GRACE;
 use sangam_model::limits::HOP_LIMIT;
-use sangam_model::{Filter, Topic};
-use sangam_sim::brokers::{
-    Network, Path, Published, Random, Shape, Topology, check, sessions::listeners,
-};
+use sangam_model::{Filter, Random, Topic};
+use sangam_sim::brokers::{Network, Path, Published, Shape, Topology, check, sessions::listeners};
 
 mod failures;
 mod trees;
@@ -55,7 +53,7 @@ fn populate(network: &mut Network, random: &mut Random) -> Vec<Published> {
     let brokers = network.brokers.len();
     for broker in 0..brokers {
         for text in FILTERS {
-            if random.chance(15) {
+            if random.chance(0.15) {
                 network.subscribe(broker, &filter(text));
             }
         }

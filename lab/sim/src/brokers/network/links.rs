@@ -69,6 +69,16 @@ impl Network {
         }
     }
 
+    /// Both ends of a link measure this.
+    pub fn measure(&mut self, a: usize, b: usize, measured: &Measured) {
+        let Some(wire) = self.wire_between(a, b) else {
+            return;
+        };
+        for end in self.wires[wire].ends.into_iter().filter(|end| end.up) {
+            self.input(end.broker, RoutingInput::LinkMeasured(end.link, measured));
+        }
+    }
+
     /// The broker's process is gone, and tells nobody.
     pub fn kill(&mut self, broker: usize) {
         let it = &mut self.brokers[broker];

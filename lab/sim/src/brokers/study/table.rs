@@ -4,7 +4,7 @@ use super::*;
 
 /// Everything measured, a line each.
 #[must_use]
-pub fn table(figures: &Figures, gaps: &Gaps) -> String {
+pub fn table(figures: &Figures, gaps: &Gaps, swing: &Swing) -> String {
     let Figures {
         reach, heal, state, ..
     } = figures;
@@ -30,6 +30,11 @@ pub fn table(figures: &Figures, gaps: &Gaps) -> String {
         heal.worst_second,
     );
     out += &shares(figures);
+    out += &format!(
+        "| Six brokers, links that jitter by up to {} ms for {} s: ways changed, copies for each \
+         crossing that a tree takes | {}, {:.3} |\n",
+        swing.jitter_ms, swing.seconds, swing.ways_changed, swing.copies,
+    );
     out += &format!(
         "| Bytes a broker keeps, mean and most: records | {}, {} |\n\
          | Joins | {}, {} |\n| Directory | {}, {} |\n\n\
