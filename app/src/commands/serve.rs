@@ -191,7 +191,7 @@ fn configuration(args: &ServeArgs) -> Result<Config, Failure> {
     config
         .neighbours
         .extend(args.link.iter().map(|address| Neighbour {
-            address: address.clone(),
+            address: vec![address.clone()],
             fallback: None,
         }));
     config.legs.extend(args.leg.iter().map(|leg| leg.0.clone()));

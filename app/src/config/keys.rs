@@ -19,7 +19,7 @@ pub(super) enum Kind {
 }
 
 /// All keys with dots between; tables in arrays (`link`, `leg`) stand without an index.
-pub(super) const KEYS: [(&str, Kind); 76] = [
+pub(super) const KEYS: [(&str, Kind); 77] = [
     ("broker.name", Kind::Text),
     ("broker.region", Kind::Text),
     ("broker.data_dir", Kind::Text),
@@ -46,6 +46,7 @@ pub(super) const KEYS: [(&str, Kind); 76] = [
     ("tls.ca", Kind::Text),
     ("links.accept", Kind::Texts),
     ("links.join", Kind::Texts),
+    ("links.proxy", Kind::Text),
     ("link.address", Kind::Tables),
     ("link.fallback", Kind::File),
     ("leg.name", Kind::File),
