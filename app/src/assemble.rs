@@ -3,17 +3,19 @@
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
 
+use sangam_client::{Address, ProxyAddress, Scheme};
 use sangam_io::quic::broker_of;
+use sangam_io::stream::{Proxy, WebSocket};
 use sangam_io::tls::{self, Roots, TlsError};
 use sangam_model::{Filter, Topic};
 use sangam_node::{
-    Authority, BrokerConfig, LegReceive, LegSend, LegSpec, Queuing, QuicLinks, QuicNeighbour,
-    RtcpPort, Transport,
+    Authority, BrokerConfig, LegReceive, LegSend, LegSpec, LinkWay, Neighbour, Queuing, RtcpPort,
+    StreamWay, Transport,
 };
 use sangam_webrtc::{Settings, WebRtc};
 
 use crate::auth::Tokens;
-use crate::config::{self, Config, HostPort, Leg, LinkAddress, Listen, Rtcp, Tls};
+use crate::config::{self, Config, HostPort, Leg, LinkAddress, Listen, Rtcp, Tls, by_host};
 use crate::exit::{Exit, Failure, io};
 use crate::identity::Identity;
 
@@ -29,13 +31,13 @@ pub(crate) fn broker(
     let mut secret = [0; 16];
     aws_lc_rs::rand::fill(&mut secret)
         .map_err(|_| Failure::new(Exit::Failure, "the system gives no random numbers"))?;
-    let (links, quic_links) = links(config)?;
-    let join: Result<_, _> = config.links.join.iter().map(resolve).collect();
+    let (neighbours, join) = neighbours(config)?;
     let legs: Result<_, _> = config.legs.iter().map(leg).collect();
     let reliable = config.reliable.config(config.broker.data_dir.as_ref());
     let wrong = |message: String| Failure::new(Exit::Configuration, message);
     let (shown, authorities) = certificate(&config.tls)?;
-    if !quic_links.listen.is_empty() || !quic_links.dial.is_empty() {
+    let mut dialled = neighbours.iter().chain(&join).flat_map(|one| &one.ways);
+    if !config.listen.quic_links.is_empty() || dialled.any(LinkWay::is_encrypted) {
         own_key(shown.as_ref(), identity)?;
     }
     let fallback = BrokerConfig::default();
@@ -49,12 +51,13 @@ pub(crate) fn broker(
         ws_origins: config.listen.ws_origins.clone(),
         identity: shown.map(Arc::new),
         authorities,
-        links,
-        join: join?,
+        links: Vec::new(),
+        neighbours,
+        join,
         region: config.broker.region.clone(),
         public_address: config.listen.public,
         quic: config.listen.quic.clone(),
-        quic_links,
+        quic_links: config.listen.quic_links.clone(),
         accept_links: config
             .links
             .accept
@@ -126,24 +129,61 @@ pub(crate) fn tokens(config: &Config) -> Result<Option<Arc<Tokens>>, Failure> {
     Ok(tokens.map(Arc::new))
 }
 
-/// Neighbours to dial by datagrams, and all that links by QUIC need.
-fn links(config: &Config) -> Result<(Vec<SocketAddr>, QuicLinks), Failure> {
-    let mut links = Vec::new();
-    let mut quic = QuicLinks {
-        listen: config.listen.quic_links.clone(),
-        dial: Vec::new(),
+/// Neighbours to dial, and brokers to join a network by.
+fn neighbours(config: &Config) -> Result<(Vec<Neighbour>, Vec<Neighbour>), Failure> {
+    let proxy = config.links.proxy.as_ref().map(|proxy| &proxy.0);
+    let neighbour = |ways: Vec<LinkAddress>| -> Result<Neighbour, Failure> {
+        let ways: Result<_, _> = ways.iter().map(|one| way(&one.0, proxy)).collect();
+        Ok(Neighbour { ways: ways? })
     };
-    for neighbour in &config.neighbours {
-        match &neighbour.address {
-            LinkAddress::Udp(address) => links.push(resolve(address)?),
-            LinkAddress::Quic(address) => quic.dial.push(QuicNeighbour {
-                address: resolve(address)?,
-                name: address.host.clone(),
-                fallback: neighbour.fallback.as_ref().map(resolve).transpose()?,
-            }),
+    let listed = config.neighbours.iter().map(|one| one.ways().collect());
+    let listed: Result<_, Failure> = listed.map(neighbour).collect();
+    let join: Result<_, Failure> = by_host(&config.links.join)
+        .into_iter()
+        .map(neighbour)
+        .collect();
+    Ok((listed?, join?))
+}
+
+/// One way to a neighbour; streams may go through a proxy, which resolves the name.
+fn way(to: &Address, proxy: Option<&ProxyAddress>) -> Result<LinkWay, Failure> {
+    let at = |host: &str, port| {
+        let host = host.to_owned();
+        resolve(&HostPort { host, port })
+    };
+    let transport = match to.scheme {
+        Scheme::Udp => return Ok(LinkWay::Udp(at(&to.host, to.port)?)),
+        Scheme::Quic => {
+            let name = to.host.clone();
+            let address = at(&to.host, to.port)?;
+            return Ok(LinkWay::Quic { address, name });
         }
-    }
-    Ok((links, quic))
+        Scheme::Tcp => Transport::Tcp,
+        Scheme::Tls => Transport::Tls,
+        Scheme::Ws => Transport::Ws,
+        Scheme::Wss => Transport::Wss,
+        _ => {
+            let message = format!("{to}: links do not speak that");
+            return Err(Failure::new(Exit::Configuration, message));
+        }
+    };
+    let address = match proxy {
+        Some(proxy) => at(&proxy.host, proxy.port)?,
+        None => at(&to.host, to.port)?,
+    };
+    Ok(LinkWay::Stream(StreamWay {
+        transport,
+        address,
+        proxy: proxy.map(|proxy| Proxy {
+            authority: to.authority(),
+            credentials: proxy.credentials.clone(),
+        }),
+        name: to.host.clone(),
+        websocket: to.scheme.is_websocket().then(|| WebSocket {
+            authority: to.authority(),
+            path: to.path.clone(),
+        }),
+    }))
 }
 
 /// Neighbours take a broker for who its certificate's key says.
@@ -153,7 +193,7 @@ fn own_key(shown: Option<&tls::Identity>, identity: &Identity) -> Result<(), Fai
         return Ok(());
     }
     let message =
-        "links by QUIC: the certificate in tls.certificate does not hold this broker's key";
+        "encrypted links: the certificate in tls.certificate does not hold this broker's key";
     Err(Failure::new(Exit::Configuration, message)
         .hint("have it issued for broker.key in broker.data_dir; see `sangam ca`"))
 }

@@ -4,14 +4,17 @@
 #![allow(clippy::unwrap_used, reason = "helpers of a test fail like a test")]
 
 mod common;
+#[path = "common/proxy.rs"]
+mod proxy;
 
 use std::fs;
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 use common::{Running, clip, run, sangam, text};
+use proxy::Proxy;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 use sangam_wire::{Capabilities, Frame, Hello, Role, VERSION};
 use serde_json::Value;
@@ -371,38 +374,6 @@ asyncio.run(main(sys.argv[1], sys.argv[2], bytes.fromhex(sys.argv[3])))
             panic!("{frame:?}");
         };
         assert_eq!(welcome.nonce, 77);
-    }
-}
-
-/// A proxy with CONNECT, ended with its test.
-struct Proxy {
-    process: Running,
-    url: String,
-}
-
-impl Proxy {
-    fn start(folder: &Path, allowed: u16, login: Option<&str>) -> Self {
-        // It says nothing about the port it took, so that one is chosen for it.
-        let port = {
-            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-            listener.local_addr().unwrap().port()
-        };
-        let file = folder.join("tinyproxy.conf");
-        let login = login.map_or_else(String::new, |login| format!("BasicAuth {login}\n"));
-        let lines = format!(
-            "Port {port}\nListen 127.0.0.1\nAllow 127.0.0.1\nConnectPort {allowed}\n{login}"
-        );
-        fs::write(&file, lines).unwrap();
-        let mut command = Command::new("tinyproxy");
-        command.arg("-d").arg("-c").arg(&file);
-        let process = Running::start(command);
-        let until = Instant::now() + PATIENCE;
-        while TcpStream::connect(("127.0.0.1", port)).is_err() {
-            assert!(Instant::now() < until, "tinyproxy does not start");
-            std::thread::yield_now();
-        }
-        let url = format!("http://127.0.0.1:{port}");
-        Self { process, url }
     }
 }
 

@@ -3,7 +3,7 @@
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
 
-use sangam_io::stream::{Dial, Proxy, WebSocket};
+use sangam_io::stream::{self, Dial, Proxy, WebSocket};
 use sangam_io::tls::{self, ALPN_HTTP, ALPN_UNITS, Roots, ServerName, TlsError, Trust};
 
 use crate::{Address, ClientError, Scheme, StreamOptions};
@@ -12,7 +12,7 @@ use crate::{Address, ClientError, Scheme, StreamOptions};
 #[derive(Clone, Debug)]
 pub(crate) enum Way {
     Udp(SocketAddr),
-    Stream(Arc<StreamWay>),
+    Stream(Arc<stream::Way>),
     Quic(Arc<QuicWay>),
 }
 
@@ -25,18 +25,9 @@ pub(crate) struct QuicWay {
     pub(crate) tls: Arc<tls::ClientConfig>,
 }
 
-/// A way by streams.
-#[derive(Clone, Debug)]
-pub(crate) struct StreamWay {
-    /// Of the broker, or of the proxy; tried in turn. At least one.
-    pub(crate) addresses: Vec<SocketAddr>,
-    pub(crate) proxy: Option<Proxy>,
-    pub(crate) dial: Dial,
-}
-
 impl Way {
     pub(crate) fn tcp(address: SocketAddr) -> Self {
-        Self::Stream(Arc::new(StreamWay {
+        Self::Stream(Arc::new(stream::Way {
             addresses: vec![address],
             proxy: None,
             dial: Dial::default(),
@@ -72,7 +63,7 @@ impl Way {
                 path: address.path.clone(),
             }),
         };
-        Ok(Self::Stream(Arc::new(StreamWay {
+        Ok(Self::Stream(Arc::new(stream::Way {
             addresses,
             proxy,
             dial,

@@ -67,6 +67,16 @@ pub fn accept(listener: &TcpListener) -> io::Result<Option<(TcpStream, SocketAdd
     }
 }
 
+/// Keeps no more than about so many bytes in the kernel that have not left yet: what waits shall
+/// wait where it can still be shed, and what is in flight is not limited.
+///
+/// # Errors
+/// The kernel knows no such option.
+pub fn limit_unsent(stream: &TcpStream, bytes: i32) -> io::Result<()> {
+    let option = (libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT);
+    sys::set_option(stream.as_fd(), option, bytes)
+}
+
 /// Starts a connection without waiting for it: once the stream is writable,
 /// [`TcpStream::take_error`] tells how it went.
 ///

@@ -25,7 +25,9 @@ use crate::config::{BrokerConfig, Queuing, Transport};
 use crate::control::{self, Control};
 use crate::counters::Counters;
 use crate::guests::{self, Guests};
-use crate::lane::{self, Lane, LinkTable, QuicEnds, ShardDoor};
+use crate::lane::{
+    self, CALLERS, Caller, Lane, LinkTable, QuicEnds, Reception, ShardDoor, Streams,
+};
 use crate::organise;
 use crate::port::door::DoorPort;
 use crate::port::leg::LegPort;
@@ -55,6 +57,8 @@ struct Site {
     control: (SyncSender<ControlEvent>, Waker),
     reliable: Desk,
     lane_waker: Waker,
+    /// Where neighbours go that call at the ports for clients.
+    reception: Reception,
     quic: Vec<Opening>,
     streams: Vec<(Transport, SocketAddr)>,
     certificate: Certificate,
@@ -81,7 +85,11 @@ type Running = (
 );
 
 /// What the lane alone holds.
-type LaneEnds = (Vec<UdpSocket>, QuicEnds, Sleeper, Receiver<LaneCommand>);
+type LaneEnds = (
+    (Vec<UdpSocket>, QuicEnds, Receiver<Caller>),
+    Sleeper,
+    Receiver<LaneCommand>,
+);
 
 /// What the lane and control talk through.
 struct Middle {
@@ -101,11 +109,12 @@ pub(crate) fn start(config: BrokerConfig) -> Result<Broker, StartError> {
     let (control_waker, control_sleeper) = pair()?;
     let (lane_waker, lane_sleeper) = pair()?;
     let (desk, reliable) = Desk::open(&config)?;
+    let (callers_sender, callers) = sync_channel(CALLERS);
     let mut site = Site::new(
         config,
         &udp,
         (control_sender, control_waker, desk),
-        lane_waker.clone(),
+        (callers_sender, lane_waker.clone()),
     );
     if let Some(identity) = &site.config.identity {
         let authorities = site.config.authorities.as_ref();
@@ -141,11 +150,11 @@ pub(crate) fn start(config: BrokerConfig) -> Result<Broker, StartError> {
         Queuing::Double => None,
         Queuing::Single => running.pop(),
     };
-    let quic = QuicEnds::open(&site.config)?;
+    let quic = QuicEnds::open(&site.config, &site.certificate)?;
     let quic_links = quic.addresses();
     let lane = site.lane(
         &middle,
-        (sockets, quic, lane_sleeper, lane_inbox),
+        ((sockets, quic, callers), lane_sleeper, lane_inbox),
         (doors, inline),
     )?;
     let threads = spawn_all((control, lane, reliable), running, verifier)?;
@@ -205,7 +214,7 @@ impl Site {
         config: BrokerConfig,
         udp: &[SocketAddr],
         (control, control_waker, reliable): (SyncSender<ControlEvent>, Waker, Desk),
-        lane_waker: Waker,
+        reception: Reception,
     ) -> Self {
         let (asks, verifier) = config.authority.clone().map(Verifier::new).unzip();
         Self {
@@ -224,7 +233,8 @@ impl Site {
             acceptor: Acceptor::new(config.secret),
             control: (control, control_waker),
             reliable,
-            lane_waker,
+            lane_waker: reception.1.clone(),
+            reception,
             quic: Vec::new(),
             streams: config.stream_listeners(),
             certificate: Certificate::new(&config.ws_origins),
@@ -271,7 +281,7 @@ impl Site {
     fn lane(
         &self,
         middle: &Middle,
-        (sockets, quic, sleeper, commands): LaneEnds,
+        ((sockets, quic, callers), sleeper, commands): LaneEnds,
         (shards, inline): (Vec<ShardDoor>, Option<Shard>),
     ) -> Result<Lane, StartError> {
         let udp: Vec<SocketAddr> = sockets.iter().map(UdpSocket::local_addr).collect();
@@ -286,8 +296,9 @@ impl Site {
             control: self.outlet(),
             reliable: self.reliable.outlet(),
             shards,
-            links: link_table(self, &udp, middle.shown.clone()),
+            links: LinkTable::of(&self.config, (&self.greeting, &udp), middle.shown.clone()),
             quic,
+            streams: Streams::new(callers, self.certificate.clone())?,
             acceptor: self.acceptor.clone(),
             accept_links: self.config.accept_links.clone(),
             publisher_packets_per_s: self.config.publisher_packets_per_s,
@@ -447,6 +458,7 @@ impl Site {
             listener,
             transport,
             certificate: self.certificate.clone(),
+            reception: self.reception.clone(),
         };
         let (acceptor, greeting) = (self.acceptor.clone(), self.greeting.clone());
         let queued_max = self.config.pool_small / (4 * self.config.shards * self.streams.len());
@@ -469,26 +481,6 @@ fn cannot_listen(
         address,
         source,
     }
-}
-
-fn link_table(site: &Site, udp: &[SocketAddr], shown: Arc<Mutex<Vec<LinkInfo>>>) -> LinkTable {
-    let families = udp.iter().map(SocketAddr::is_ipv6).collect();
-    let mut links = LinkTable::new(site.greeting.clone(), families, site.config.seed(), shown);
-    for address in &site.config.links {
-        if !links.add_configured(*address) {
-            tracing::warn!(%address, "a link is configured twice, or for another address family");
-        }
-    }
-    // A seed that is configured as a link, too, stays.
-    for address in &site.config.join {
-        links.add_organised(*address);
-    }
-    for neighbour in &site.config.quic_links.dial {
-        if !links.add_quic(neighbour) {
-            tracing::warn!(address = %neighbour.address, "a link by QUIC is configured twice");
-        }
-    }
-    links
 }
 
 fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> std::io::Result<JoinHandle<()>> {

@@ -180,7 +180,7 @@ pub struct Queue {
 pub struct LinkInfo {
     /// The neighbour's address.
     pub address: SocketAddr,
-    /// `udp` or `quic`.
+    /// `udp`, `quic`, `tcp`, `tls`, `ws` or `wss`: the way in use.
     pub transport: &'static str,
     /// Who it is, once known.
     pub peer: Option<(BrokerId, Incarnation)>,

@@ -1,17 +1,18 @@
-//! The certificate that listeners show: replaced as a whole, so that connections under way keep
-//! theirs and new ones get the new one.
+//! The certificate that listeners and links show: replaced as a whole, so that connections under
+//! way keep theirs and new ones get the new one.
 
 use std::sync::Arc;
 
 use arc_swap::ArcSwapOption;
 use sangam_io::stream::Accept;
 use sangam_io::tls::{
-    self, ALPN_HTTP, ALPN_UNITS, Clients, Identity, Roots, ServerConfig, TlsError,
+    self, ALPN_HTTP, ALPN_UNITS, ClientConfig, Clients, Identity, Roots, ServerConfig, TlsError,
+    Trust,
 };
 
 use crate::config::Transport;
 
-/// One for all listeners of a broker.
+/// One for all listeners and links of a broker.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Certificate {
     shown: Arc<ArcSwapOption<Shown>>,
@@ -24,6 +25,17 @@ pub(crate) struct Certificate {
 struct Shown {
     units: Arc<ServerConfig>,
     http: Arc<ServerConfig>,
+    links: Option<Links>,
+}
+
+/// What links need, where authorities say whom to believe: both ends show a certificate.
+#[derive(Debug)]
+struct Links {
+    /// For QUIC, where nobody but neighbours calls.
+    called: Arc<ServerConfig>,
+    /// For calls by QUIC and TLS.
+    units: Arc<ClientConfig>,
+    http: Arc<ClientConfig>,
 }
 
 impl Certificate {
@@ -50,8 +62,36 @@ impl Certificate {
         self.shown.store(Some(Arc::new(Shown {
             units: config(ALPN_UNITS)?,
             http: config(ALPN_HTTP)?,
+            links: authorities
+                .map(|roots| Links::new(identity, roots))
+                .transpose()?,
         })));
         Ok(())
+    }
+
+    /// What calls to a neighbour's listener of this kind begin with; `None` without TLS.
+    ///
+    /// # Errors
+    /// What is missing.
+    pub(crate) fn call(
+        &self,
+        transport: Transport,
+    ) -> Result<Option<Arc<ClientConfig>>, &'static str> {
+        let shown = self.shown.load();
+        let links = shown.as_ref().and_then(|shown| shown.links.as_ref());
+        let links = links.ok_or("it needs a certificate and the authority of the neighbour's");
+        match transport {
+            Transport::Tcp | Transport::Ws => Ok(None),
+            Transport::Tls => links.map(|links| Some(links.units.clone())),
+            Transport::Wss => links.map(|links| Some(links.http.clone())),
+        }
+    }
+
+    /// What endpoints for links by QUIC show.
+    pub(crate) fn quic_links(&self) -> Option<(Arc<ServerConfig>, Arc<ClientConfig>)> {
+        let shown = self.shown.load();
+        let links = shown.as_ref()?.links.as_ref()?;
+        Some((links.called.clone(), links.units.clone()))
     }
 
     /// What QUIC shows; the same as streams of units.
@@ -72,6 +112,18 @@ impl Certificate {
             tls,
             websocket,
             origins: self.origins.clone(),
+        })
+    }
+}
+
+impl Links {
+    fn new(identity: &Identity, roots: &Roots) -> Result<Self, TlsError> {
+        let called = Clients::Required(roots.clone());
+        let call = |alpn| tls::client(Trust::Roots(roots.clone()), Some(identity), &[alpn]);
+        Ok(Self {
+            called: tls::server(identity, called, &[ALPN_UNITS])?,
+            units: call(ALPN_UNITS)?,
+            http: call(ALPN_HTTP)?,
         })
     }
 }

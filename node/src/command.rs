@@ -13,6 +13,7 @@ use sangam_wire::{Message, Refusal};
 use sangam_io::pool::Packet;
 
 use crate::broker::{Brief, StreamInfo};
+use crate::config::Neighbour;
 use crate::network::NetworkMap;
 use crate::shard::Subscriber;
 
@@ -61,9 +62,9 @@ pub(crate) enum LaneCommand {
         link: LinkId,
         message: Message,
     },
-    /// Link with the broker at this address, and keep trying.
-    Dial(SocketAddr),
-    /// No more, if the link was made by [`LaneCommand::Dial`].
+    /// Link with this broker, and keep trying.
+    Dial(Neighbour),
+    /// No more with the one at this address, if the link was made by [`LaneCommand::Dial`].
     HangUp(SocketAddr),
     /// End all links and make no more: another broker has this one's id.
     StepAside,

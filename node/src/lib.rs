@@ -33,9 +33,8 @@ mod welcome;
 
 pub use authority::{AuthError, Authority};
 pub use broker::{Addresses, Brief, Broker, LinkInfo, Queue, StartError, StreamInfo};
-pub use config::Transport;
 pub use config::{BrokerConfig, LegReceive, LegSend, LegSpec, Network, Queuing, RtcpPort};
-pub use config::{QuicLinks, QuicNeighbour, ReliableConfig};
+pub use config::{LinkWay, Neighbour, ReliableConfig, StreamWay, Transport};
 pub use counters::Sample;
 pub use network::{MapBroker, NetworkMap};
 pub use port::leg::{LegError, LegInfo};

@@ -13,7 +13,7 @@ use sangam_model::{BrokerId, Time};
 use sangam_route::{Member, neighbours};
 
 use crate::command::LaneCommand;
-use crate::config::BrokerConfig;
+use crate::config::{BrokerConfig, Neighbour};
 
 /// How long a link stays that is wanted no more, and how long a broker that lost all its links
 /// waits before it calls those again that it joined by.
@@ -26,7 +26,7 @@ const EVERY: Duration = Duration::from_secs(1);
 pub(crate) struct Organiser {
     own: BrokerId,
     /// Brokers known from the configuration; the first way into the network.
-    seeds: Vec<SocketAddr>,
+    seeds: Vec<Neighbour>,
     /// Links that are up, with the neighbour's address.
     up: BTreeMap<LinkId, (BrokerId, SocketAddr)>,
     /// Addresses this broker dials, and since when it need not.
@@ -37,10 +37,10 @@ pub(crate) struct Organiser {
 
 impl Organiser {
     /// The lane dials the seeds from the start.
-    pub(crate) fn new(own: BrokerId, seeds: Vec<SocketAddr>) -> Self {
+    pub(crate) fn new(own: BrokerId, seeds: Vec<Neighbour>) -> Self {
         Self {
             own,
-            dials: seeds.iter().map(|seed| (*seed, None)).collect(),
+            dials: homes(&seeds).map(|home| (home, None)).collect(),
             seeds,
             up: BTreeMap::new(),
             alone_since: None,
@@ -104,7 +104,8 @@ impl Organiser {
         let new = missing
             .into_iter()
             .filter(|address| self.dials.insert(*address, None).is_none());
-        new.map(LaneCommand::Dial).collect()
+        new.map(|address| LaneCommand::Dial(address.into()))
+            .collect()
     }
 
     /// Gives up what is dialled and not wanted, once what is wanted stands.
@@ -151,10 +152,17 @@ impl Organiser {
         if now - *self.alone_since.get_or_insert(now) < PATIENCE {
             return Vec::new();
         }
-        let seeds = self.seeds.clone().into_iter();
-        let new = seeds.filter(|seed| self.dials.insert(*seed, None).is_none());
-        new.map(LaneCommand::Dial).collect()
+        let mut new = self.seeds.clone();
+        new.retain(|seed| {
+            let home = seed.home();
+            home.is_some_and(|home| self.dials.insert(home, None).is_none())
+        });
+        new.into_iter().map(LaneCommand::Dial).collect()
     }
+}
+
+fn homes(seeds: &[Neighbour]) -> impl Iterator<Item = SocketAddr> {
+    seeds.iter().filter_map(Neighbour::home)
 }
 
 /// What the broker says of itself on the map.

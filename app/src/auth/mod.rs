@@ -7,6 +7,7 @@ mod claims;
 mod key;
 
 use std::fmt;
+use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 use std::time::{Duration, SystemTime};
 
 use jsonwebtoken::errors::ErrorKind;
@@ -22,7 +23,7 @@ pub(crate) use key::{KeyError, SigningKey, VerifyingKey, make_pair, make_secret}
 
 /// The keys of a broker, and what it expects of tokens.
 pub(crate) struct Tokens {
-    keys: Vec<VerifyingKey>,
+    keys: RwLock<Vec<VerifyingKey>>,
     issuer: Option<String>,
     audience: Option<String>,
     leeway: Duration,
@@ -37,13 +38,8 @@ impl Tokens {
         if !auth.required {
             return Ok(None);
         }
-        let keys: Result<Vec<_>, _> = auth.keys.iter().map(VerifyingKey::of).collect();
-        let keys = keys?;
-        if keys.is_empty() {
-            return Err(KeyError::None);
-        }
         Ok(Some(Self {
-            keys,
+            keys: RwLock::new(read(auth)?),
             issuer: auth.issuer.clone(),
             audience: auth.audience.clone(),
             leeway: Duration::from_secs(auth.leeway_s.into()),
@@ -53,16 +49,27 @@ impl Tokens {
     /// One key, whatever a token calls it, without further expectations.
     pub(crate) fn of_key(key: VerifyingKey, kid: Option<String>) -> Self {
         Self {
-            keys: vec![key.named(kid)],
+            keys: RwLock::new(vec![key.named(kid)]),
             issuer: None,
             audience: None,
             leeway: Duration::ZERO,
         }
     }
 
+    /// Reads the keys again: from now on tokens of these are believed. Who came with a token stays
+    /// until that runs out.
+    ///
+    /// # Errors
+    /// As [`Tokens::of`]; then nothing changes.
+    pub(crate) fn reload(&self, auth: &Auth) -> Result<(), KeyError> {
+        let keys = read(auth)?;
+        *self.keys.write().unwrap_or_else(PoisonError::into_inner) = keys;
+        Ok(())
+    }
+
     /// Whether tokens of the key of this name can be verified.
     pub(crate) fn know(&self, kid: &str) -> bool {
-        self.keys.iter().any(|key| key.kid() == kid)
+        self.keys().iter().any(|key| key.kid() == kid)
     }
 
     /// What follows from a token, if it is to be believed now.
@@ -84,7 +91,8 @@ impl Tokens {
             )));
         }
         let header = decode_header(token).map_err(|error| refusal(&error))?;
-        let key = self.key(header.kid.as_deref())?;
+        let keys = self.keys();
+        let key = choose(&keys, header.kid.as_deref())?;
         // RFC 8725 section 3.1: the key says which algorithm it is for, never the token.
         let mut validation = Validation::new(key.algorithm());
         validation.leeway = self.leeway.as_secs();
@@ -104,16 +112,31 @@ impl Tokens {
         Ok(token.map_err(|error| refusal(&error))?.claims)
     }
 
-    fn key(&self, kid: Option<&str>) -> Result<&VerifyingKey, AuthError> {
-        match (kid, &self.keys[..]) {
-            (None, [only]) => Ok(only),
-            (None, _) => Err(invalid("it does not name its key, and there are several")),
-            (Some(kid), keys) => {
-                let found = keys.iter().find(|key| key.kid() == kid);
-                found.ok_or_else(|| invalid(format!("it is of an unknown key, {kid:?}")))
-            }
+    fn keys(&self) -> RwLockReadGuard<'_, Vec<VerifyingKey>> {
+        // A vector is replaced as a whole or not at all.
+        self.keys.read().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The key that a token names; it need not where there is only one.
+fn choose<'a>(keys: &'a [VerifyingKey], kid: Option<&str>) -> Result<&'a VerifyingKey, AuthError> {
+    match (kid, keys) {
+        (None, [only]) => Ok(only),
+        (None, _) => Err(invalid("it does not name its key, and there are several")),
+        (Some(kid), keys) => {
+            let found = keys.iter().find(|key| key.kid() == kid);
+            found.ok_or_else(|| invalid(format!("it is of an unknown key, {kid:?}")))
         }
     }
+}
+
+fn read(auth: &Auth) -> Result<Vec<VerifyingKey>, KeyError> {
+    let keys: Result<Vec<_>, _> = auth.keys.iter().map(VerifyingKey::of).collect();
+    let keys = keys?;
+    if keys.is_empty() {
+        return Err(KeyError::None);
+    }
+    Ok(keys)
 }
 
 impl Authority for Tokens {
@@ -128,14 +151,16 @@ impl Authority for Tokens {
 
 impl fmt::Display for Tokens {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let keys: Vec<_> = self.keys.iter().map(VerifyingKey::kid).collect();
+        let keys = self.keys();
+        let keys: Vec<_> = keys.iter().map(VerifyingKey::kid).collect();
         write!(f, "the keys {}", keys.join(", "))
     }
 }
 
 impl fmt::Debug for Tokens {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let keys: Vec<_> = self.keys.iter().map(VerifyingKey::kid).collect();
+        let keys = self.keys();
+        let keys: Vec<_> = keys.iter().map(VerifyingKey::kid).collect();
         f.debug_struct("Tokens")
             .field("keys", &keys)
             .finish_non_exhaustive()

@@ -80,6 +80,32 @@ fn a_token_of_another_key_is_not_believed_whatever_name_it_gives() {
 }
 
 #[test]
+fn keys_are_replaced_while_tokens_are_verified() {
+    let stage = Stage::new();
+    let tokens = Tokens::of(&stage.auth).unwrap().unwrap();
+    let [old, kept] = ["a.key", "b.secret"].map(|name| stage.key(name).sign(&claims()).unwrap());
+    let (private, public, _) = make_pair().unwrap();
+    for (name, text) in [("c.key", private), ("c.pub", public)] {
+        std::fs::write(stage.folder.path().join(name), text).unwrap();
+    }
+    let new = stage.key("c.key").sign(&claims()).unwrap();
+    is_wrong(tokens.check(&new), "unknown key");
+
+    let mut auth = stage.auth.clone();
+    auth.keys[0] = AuthKey::File(stage.folder.path().join("c.pub"));
+    tokens.reload(&auth).unwrap();
+    for token in [&new, &kept] {
+        tokens.check(token).unwrap();
+    }
+    is_wrong(tokens.check(&old), "unknown key");
+
+    // What cannot be read changes nothing.
+    auth.keys[0] = AuthKey::File(stage.folder.path().join("gone.pub"));
+    tokens.reload(&auth).unwrap_err();
+    tokens.check(&new).unwrap();
+}
+
+#[test]
 fn the_key_says_which_algorithm_it_is_for_and_never_the_token() {
     // The public key is known to everybody: keyed with it as if it were a secret, a token must
     // not pass.

@@ -7,7 +7,7 @@ use std::str::FromStr;
 use clap::Args;
 
 use super::ConfigFile;
-use crate::config::{HostPort, Leg, LinkAddress, MediaSpec, Rtcp};
+use crate::config::{Leg, LinkAddress, MediaSpec, Rtcp};
 
 /// Options of `sangam serve`; they go over the file and the variables.
 #[derive(Args, Debug, Default)]
@@ -26,12 +26,14 @@ pub(crate) struct ServeArgs {
     /// HTTP address for health, metrics and API
     #[arg(long, value_name = "ADDR")]
     pub(crate) http: Option<SocketAddr>,
-    /// Neighbour broker to link with: HOST:PORT, or quic://HOST:PORT; may be repeated
+    /// Neighbour broker to link with: HOST:PORT, or quic://, tls://, wss://, tcp:// or ws:// in
+    /// front; may be repeated
     #[arg(long, value_name = "HOST:PORT")]
     pub(crate) link: Vec<LinkAddress>,
-    /// Broker of a network to join; links to others follow by themselves; may be repeated
+    /// Broker of a network to join, as for --link; links to others follow by themselves; may be
+    /// repeated: addresses of one host are ways to one broker, best first
     #[arg(long, value_name = "HOST[:PORT]")]
-    pub(crate) join: Vec<HostPort>,
+    pub(crate) join: Vec<LinkAddress>,
     /// Where this broker stands: those of one region are linked closely
     #[arg(long, value_name = "NAME")]
     pub(crate) region: Option<String>,

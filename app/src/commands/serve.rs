@@ -16,6 +16,7 @@ use tokio::runtime::Builder;
 use tokio::sync::Notify;
 
 use super::config;
+use crate::auth::Tokens;
 use crate::cli::ServeArgs;
 use crate::config::{Config, ConfigError, Neighbour, Problem, check};
 use crate::exit::{Exit, Failure, io};
@@ -70,6 +71,7 @@ async fn serve(
     let listener = listen(config.listen.http).await?;
     let address = listener.local_addr().map_err(io("HTTP"))?;
     let broker = Arc::new(broker);
+    let tokens = access.tokens.clone();
     sessions::keep_gates(&broker)?;
     let hosting = sessions::host((&config, address), &access, &broker)?;
     let started = Instant::now();
@@ -106,7 +108,7 @@ async fn serve(
             ended = &mut served => return ended.map_err(io("HTTP")),
             () = closed.notified() => break,
             signal = signals.next() => match signal {
-                Wish::Reload => reload(args, &broker),
+                Wish::Reload => reload(args, &broker, tokens.as_deref()),
                 Wish::End => break,
             },
         }
@@ -129,21 +131,33 @@ async fn serve(
     }
 }
 
-/// Reads the certificate again. What is wrong with it is told, and the old one stays.
-fn reload(args: &ServeArgs, broker: &Broker) {
-    let shown = configuration(args)
-        .and_then(|config| assemble::certificate(&config.tls))
-        .and_then(|(identity, authorities)| {
-            let Some(identity) = identity else {
-                return Ok(());
-            };
-            let shown = broker.show(&identity, authorities.as_ref());
-            shown.map_err(|error| Failure::new(Exit::Configuration, error.to_string()))
-        });
-    match shown {
+/// Reads the certificate and the keys of tokens again. What is wrong with either is told, and that
+/// one stays as it was.
+fn reload(args: &ServeArgs, broker: &Broker, tokens: Option<&Tokens>) {
+    let config = match configuration(args) {
+        Ok(config) => config,
+        Err(error) => {
+            return tracing::error!(%error, "the configuration stays as it was");
+        }
+    };
+    match show(&config, broker) {
         Ok(()) => tracing::info!("the certificate was read again"),
         Err(error) => tracing::error!(%error, "the certificate stays as it was"),
     }
+    match tokens.map(|tokens| tokens.reload(&config.auth)) {
+        None => {}
+        Some(Ok(())) => tracing::info!("the keys of tokens were read again"),
+        Some(Err(error)) => tracing::error!(%error, "the keys of tokens stay as they were"),
+    }
+}
+
+fn show(config: &Config, broker: &Broker) -> Result<(), Failure> {
+    let (identity, authorities) = assemble::certificate(&config.tls)?;
+    let Some(identity) = identity else {
+        return Ok(());
+    };
+    let shown = broker.show(&identity, authorities.as_ref());
+    shown.map_err(|error| Failure::new(Exit::Configuration, error.to_string()))
 }
 
 pub(super) async fn listen(address: SocketAddr) -> Result<TcpListener, Failure> {
@@ -192,7 +206,7 @@ fn configuration(args: &ServeArgs) -> Result<Config, Failure> {
     config
         .neighbours
         .extend(args.link.iter().map(|address| Neighbour {
-            address: address.clone(),
+            address: vec![address.clone()],
             fallback: None,
         }));
     config.legs.extend(args.leg.iter().map(|leg| leg.0.clone()));

@@ -7,7 +7,7 @@ use sangam_control::monitor::threshold::RULES_MAX;
 use sangam_model::{Filter, Topic, limits};
 use sangam_wire::REGION_LEN_MAX;
 
-use super::{Config, Leg, Limits, LinkAddress, Listen, Neighbour, Threshold};
+use super::{Config, Leg, Limits, LinkAddress, Listen, Threshold};
 
 /// Shards one broker may have; a subscription mask has one bit for each.
 const SHARDS_MAX: u16 = 64;
@@ -219,21 +219,21 @@ fn tls(config: &Config, wrong: &mut Wrong) {
     links(config, wrong);
 }
 
-/// Links by QUIC need certificates at both ends.
+/// Encrypted links need certificates at both ends.
 fn links(config: &Config, wrong: &mut Wrong) {
-    let (tls, neighbours) = (&config.tls, &config.neighbours);
-    let by_quic = |one: &Neighbour| matches!(one.address, LinkAddress::Quic(_));
-    let wanted = !config.listen.quic_links.is_empty() || neighbours.iter().any(by_quic);
+    let tls = &config.tls;
+    let encrypted = |way: &LinkAddress| way.0.scheme.is_encrypted();
+    let dialled = config
+        .neighbours
+        .iter()
+        .any(|one| one.ways().any(|way| encrypted(&way)));
+    let joined = config.links.join.iter().any(encrypted);
+    let wanted = !config.listen.quic_links.is_empty() || dialled || joined;
     if wanted && (tls.certificate.is_none() || tls.ca.is_none()) {
-        let rule = "links by QUIC need tls.certificate, tls.key and tls.ca: every broker's \
-                    certificate holds its own key and is signed by the authority; see `sangam ca`";
+        let rule = "links by quic://, tls:// and wss:// need tls.certificate, tls.key and tls.ca: \
+                    every broker's certificate holds its own key and is signed by the authority; \
+                    see `sangam ca`";
         wrong.add("tls.ca", rule);
-    }
-    for (index, one) in neighbours.iter().enumerate() {
-        if one.fallback.is_some() && !by_quic(one) {
-            let rule = "only a link by quic:// has a fallback, which is its UDP address";
-            wrong.add(format!("link[{index}].fallback"), rule);
-        }
     }
 }
 

@@ -46,6 +46,7 @@ pub(super) const KEYS: [(&str, Kind); 78] = [
     ("tls.ca", Kind::Text),
     ("links.accept", Kind::Texts),
     ("links.join", Kind::Texts),
+    ("links.proxy", Kind::Text),
     ("link.address", Kind::Tables),
     ("link.fallback", Kind::File),
     ("leg.name", Kind::File),

@@ -125,7 +125,7 @@ fn variables_go_over_the_file() {
     );
     assert_eq!(config.listen.udp.len(), 2);
     assert_eq!(config.neighbours.len(), 2);
-    assert_eq!(config.neighbours[1].address.to_string(), "c:3");
+    assert_eq!(config.neighbours[1].address[0].to_string(), "c:3");
 }
 
 #[test]

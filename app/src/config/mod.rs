@@ -7,6 +7,7 @@ mod keys;
 mod load;
 mod media;
 mod page;
+mod neighbour;
 mod reliable;
 mod sessions;
 mod threshold;
@@ -26,6 +27,7 @@ pub(crate) use example::EXAMPLE;
 pub(crate) use load::{ConfigError, Problem, load};
 pub(crate) use media::MediaSpec;
 pub(crate) use page::Page;
+pub(crate) use neighbour::{LinkAddress, Neighbour, Proxy, by_host};
 pub(crate) use reliable::Reliable;
 pub(crate) use sessions::Sessions;
 pub(crate) use threshold::Threshold;
@@ -115,20 +117,14 @@ pub(crate) struct Tls {
     pub(crate) ca: Option<PathBuf>,
 }
 
-/// Who may dial as a neighbour.
+/// Who may dial as a neighbour, whom to join, and by which proxy streams reach either.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Links {
     pub(crate) accept: Vec<Network>,
-    pub(crate) join: Vec<HostPort>,
-}
-
-/// A neighbour broker that this one dials.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Neighbour {
-    pub(crate) address: LinkAddress,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) fallback: Option<HostPort>,
+    pub(crate) join: Vec<LinkAddress>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) proxy: Option<Proxy>,
 }
 
 /// A raw RTP endpoint.
@@ -181,16 +177,6 @@ pub(crate) struct Limits {
     pub(crate) clients_per_address: usize,
     pub(crate) publisher_packets_per_s: u32,
     pub(crate) webrtc_peers: usize,
-}
-
-/// `host:port` for a link by datagrams, `quic://host:port` for one by QUIC.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
-pub(crate) enum LinkAddress {
-    /// A neighbour's public UDP port.
-    Udp(HostPort),
-    /// A neighbour's QUIC port for links.
-    Quic(HostPort),
 }
 
 impl Listen {
@@ -318,6 +304,7 @@ impl Default for Links {
         Self {
             accept: loopback(),
             join: Vec::new(),
+            proxy: None,
         }
     }
 }
@@ -378,42 +365,6 @@ impl FromStr for HostPort {
             host: host.to_owned(),
             port,
         })
-    }
-}
-
-impl FromStr for LinkAddress {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text.split_once("://") {
-            None => text.parse().map(Self::Udp),
-            Some(("udp", rest)) => rest.parse().map(Self::Udp),
-            Some(("quic", rest)) => rest.parse().map(Self::Quic),
-            Some(_) => Err(format!("{text:?}: a link is host:port or quic://host:port")),
-        }
-    }
-}
-
-impl TryFrom<String> for LinkAddress {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Self, String> {
-        text.parse()
-    }
-}
-
-impl From<LinkAddress> for String {
-    fn from(address: LinkAddress) -> Self {
-        address.to_string()
-    }
-}
-
-impl std::fmt::Display for LinkAddress {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Udp(address) => address.fmt(f),
-            Self::Quic(address) => write!(f, "quic://{address}"),
-        }
     }
 }
 

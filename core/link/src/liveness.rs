@@ -21,6 +21,7 @@ const FORGIVEN_MAX: u8 = 8;
 pub(crate) struct Liveness {
     ping: Option<Micros>,
     busy_ping: Option<Micros>,
+    probe_after: Option<Micros>,
     suspect_after: Option<Micros>,
     dead_after: Micros,
     heard: Time,
@@ -72,6 +73,7 @@ impl Liveness {
         Self {
             ping: timing.ping.map(Micros::from),
             busy_ping: timing.busy_ping.map(Micros::from),
+            probe_after: timing.probe_after.map(Micros::from),
             suspect_after: timing.suspect_after.map(Micros::from),
             dead_after: timing.dead_after.into(),
             heard: now,
@@ -98,7 +100,7 @@ impl Liveness {
             (None, Some(after)) => self.silent_for(after.into()),
             _ => Time::NEVER,
         };
-        self.ping_at
+        self.ping_due()
             .min(turn)
             .min(self.silent_for(self.dead_after.into()))
     }
@@ -176,13 +178,27 @@ impl Liveness {
             // Something else proved life: no haste.
             self.answered();
         }
-        if now < self.ping_at {
+        if now < self.ping_due() {
             return false;
         }
         self.pinged = Some(now);
         self.unanswered = true;
-        self.ping_at = now + patience.clamp(interval / HASTE, interval);
+        let haste = self
+            .probe_after
+            .map_or(interval, Duration::from)
+            .min(interval);
+        self.ping_at = now + patience.clamp(haste / HASTE, haste);
         true
+    }
+
+    /// When to ping, early if the peer has fallen silent and nothing asks it yet.
+    fn ping_due(&self) -> Time {
+        match self.probe_after {
+            Some(after) if self.pinged.is_some_and(|pinged| pinged <= self.heard) => {
+                self.ping_at.min(self.silent_for(after.into()))
+            }
+            _ => self.ping_at,
+        }
     }
 
     /// When the peer will have been silent for `time`, but for what is forgiven.

@@ -11,6 +11,11 @@ const BROKER_QUEUE_MAX: usize = 2 * (65_536 + 2_048);
 /// Shorter keep-alive intervals from a peer are taken as this one.
 const KEEPALIVE_MIN: Duration = Duration::from_millis(20);
 
+/// Silence after which a client asks its broker whether it lives.
+const CLIENT_PROBE: Duration = Duration::from_millis(500);
+/// Silence after which a client's broker is dead, if `keepalive` does not say so before.
+const CLIENT_DEAD: Duration = Duration::from_secs(2);
+
 /// When a session pings, and what it takes for dead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timing {
@@ -19,6 +24,9 @@ pub struct Timing {
     /// Interval of pings while much is sent; then pings tell what was sent, so that each answer
     /// is a measurement ([`crate::Sample`]). `None` for an endpoint that does not measure.
     pub busy_ping: Option<Duration>,
+    /// Silence after which the peer is asked before its time, and again until it answers; `None`
+    /// for an endpoint that does not hurry.
+    pub probe_after: Option<Duration>,
     /// Silence after which the peer is suspect; `None` for an endpoint that never suspects.
     pub suspect_after: Option<Duration>,
     /// Silence after which the peer is dead.
@@ -33,17 +41,22 @@ impl Timing {
     pub const BROKER: Self = Self {
         ping: Some(Duration::from_millis(50)),
         busy_ping: Some(Duration::from_millis(25)),
+        probe_after: None,
         suspect_after: Some(Duration::from_millis(150)),
         dead_after: Duration::from_millis(300),
         queue_max: BROKER_QUEUE_MAX,
     };
 
-    /// A client's end: it pings every `keepalive` and gives up after three.
+    /// A client's end: it pings every `keepalive`, and when the broker has been silent for half a
+    /// second, and gives up after 2 s of silence, or three times `keepalive` if that is less.
     #[must_use]
     pub fn dialing(keepalive: Duration) -> Self {
+        let accepting = Self::accepting(keepalive);
         Self {
             ping: Some(keepalive.max(KEEPALIVE_MIN)),
-            ..Self::accepting(keepalive)
+            probe_after: Some(CLIENT_PROBE),
+            dead_after: accepting.dead_after.min(CLIENT_DEAD),
+            ..accepting
         }
     }
 
@@ -53,6 +66,7 @@ impl Timing {
         Self {
             ping: None,
             busy_ping: None,
+            probe_after: None,
             suspect_after: None,
             dead_after: keepalive.max(KEEPALIVE_MIN) * 3,
             queue_max: CONTROL_QUEUE_MAX,

@@ -54,7 +54,7 @@ fn a_join_succeeds_under_heavy_loss() {
 }
 
 #[test]
-fn a_dead_broker_is_noticed_after_three_intervals_and_dialled_again() {
+fn a_dead_broker_is_noticed_within_two_seconds_and_dialled_again() {
     let mut pair = Pair::joined(config(2), Path::delay(5));
     let first = pair.hellos[0].nonce;
     pair.run(Duration::from_secs(10));
@@ -63,12 +63,9 @@ fn a_dead_broker_is_noticed_after_three_intervals_and_dialled_again() {
     pair.run(4 * SECOND);
     let (at, seen) = pair.seen.pop().unwrap();
     assert_eq!(seen, Seen::Down(Refusal::Silent));
-    // The last pong came at most one interval before the cut.
+    // The last pong came at most half a second before the cut.
     let patience = at - heard;
-    assert!(
-        patience > 2 * SECOND && patience <= 3 * SECOND,
-        "{patience:?}"
-    );
+    assert!(patience > SECOND && patience <= 2 * SECOND, "{patience:?}");
 
     pair.cut = false;
     pair.run_until_up(10 * SECOND);
@@ -118,12 +115,12 @@ fn a_link_outlives_a_bad_path() {
 }
 
 #[test]
-fn an_idle_link_costs_two_datagrams_for_each_interval() {
+fn an_idle_link_costs_two_datagrams_for_each_half_second() {
     let mut pair = Pair::joined(config(6), Path::delay(5));
     let before = pair.sent;
     pair.run(Duration::from_secs(60));
     let sent = pair.sent - before;
-    assert!((118..=122).contains(&sent), "{sent}");
+    assert!((230..=242).contains(&sent), "{sent}");
 }
 
 #[test]

@@ -169,6 +169,46 @@ fn a_client_is_never_suspect() {
     assert_eq!(pair.seen[0].1, Seen::Down(Refusal::Silent));
 }
 
+/// When a client's session asks until `end`, and when it gives up; `heard` every so often.
+fn client(heard: Option<Duration>, end: Duration) -> (Vec<u64>, Option<u64>) {
+    let mut session = session(Timing::dialing(5 * SECOND), Time::ZERO);
+    let (mut asked, mut now) = (Vec::new(), Time::ZERO);
+    let mut next = heard.map(|every| Time::ZERO + every);
+    while now <= Time::ZERO + end {
+        if next == Some(now) {
+            session.heard(now);
+            next = heard.map(|every| now + every);
+        }
+        let outputs = outputs(&mut session, now);
+        let ms = now.as_micros() / 1_000;
+        if is_down(&outputs) {
+            return (asked, Some(ms));
+        }
+        asked.extend(outputs.iter().map(|_| ms));
+        let due = session.deadline().into_iter().chain(next).min();
+        now = due.unwrap_or(Time::NEVER);
+    }
+    (asked, None)
+}
+
+#[test]
+fn a_client_gives_up_a_broker_that_is_silent_for_two_seconds() {
+    let (asked, down) = client(None, 10 * SECOND);
+    assert_eq!(down, Some(2_000));
+    // At least every half second, so that a few may be lost.
+    let apart = asked.windows(2).map(|two| two[1] - two[0]).max();
+    assert!(apart.is_some_and(|apart| apart <= 500), "{asked:?}");
+}
+
+#[test]
+fn a_client_asks_a_silent_broker_early_and_one_that_sends_only_at_its_time() {
+    let (asked, down) = client(Some(ms(20)), 9 * SECOND);
+    assert_eq!((asked.len(), down), (2, None), "{asked:?}");
+    let (asked, down) = client(Some(ms(600)), 6 * SECOND);
+    assert_eq!(down, None);
+    assert!((9..=14).contains(&asked.len()), "{asked:?}");
+}
+
 #[test]
 fn a_broker_that_slept_does_not_take_its_peers_for_dead() {
     let mut now = Time::from_millis(1_000);

@@ -36,6 +36,15 @@ impl Capabilities {
     pub const TRACES: Self = Self(2);
     /// What this build can do.
     pub const OURS: Self = Self(3);
+    /// In a broker's hello: the dialer has a link with the acceptor, and asks for a second way of
+    /// it, to which the link moves.
+    pub const SECOND_WAY: Self = Self(4);
+
+    /// What either can do.
+    #[must_use]
+    pub const fn with(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
 
     /// What both can do.
     #[must_use]

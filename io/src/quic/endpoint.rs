@@ -128,6 +128,20 @@ impl Endpoint {
         Ok(())
     }
 
+    /// Calls by this configuration from now on; nothing if it does already.
+    ///
+    /// # Errors
+    /// [`ConfigError`]; then nothing changes.
+    pub fn call_with(&mut self, client: &Arc<rustls::ClientConfig>) -> Result<(), ConfigError> {
+        let known = self.config.client.as_ref();
+        if known.is_some_and(|known| Arc::ptr_eq(known, client)) {
+            return Ok(());
+        }
+        self.config.client = Some(client.clone());
+        self.client = self.config.client()?;
+        Ok(())
+    }
+
     /// The socket's descriptor, for a poller.
     #[must_use]
     pub fn fd(&self) -> BorrowedFd<'_> {

@@ -6,6 +6,7 @@ use std::net::TcpStream;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
+use rustls::pki_types::CertificateDer;
 use sangam_model::limits::EVENT_LEN_MAX;
 
 use super::bytes::ByteStream;
@@ -142,6 +143,15 @@ impl Framed {
     #[must_use]
     pub fn socket(&self) -> &TcpStream {
         self.stream.socket()
+    }
+
+    /// The certificate that the peer has shown, if any.
+    #[must_use]
+    pub fn certificate(&self) -> Option<&CertificateDer<'static>> {
+        match &self.stream {
+            ByteStream::Plain(_) => None,
+            ByteStream::Tls(tls) => tls.peer_certificate(),
+        }
     }
 
     /// Whether units flow.

@@ -2,6 +2,7 @@
 
 mod bytes;
 pub mod check;
+mod connection;
 mod error;
 mod framed;
 mod framing;
@@ -10,6 +11,7 @@ mod opening;
 mod websocket;
 
 pub use bytes::ByteStream;
+pub use connection::{Connection, Way};
 pub use error::FramedError;
 pub use framed::{Framed, OutLimits, Progress};
 pub use opening::{Accept, Dial, Proxy, Tunnel, WebSocket};

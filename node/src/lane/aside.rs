@@ -9,6 +9,7 @@ impl Lane {
     /// Ends all links, and neither dials nor takes any from now on.
     pub(super) fn step_aside(&mut self) {
         self.aside = true;
+        self.forget_ladders();
         for id in self.links.ids() {
             self.drop_link(id, Refusal::Identity);
         }

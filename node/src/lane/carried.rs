@@ -8,7 +8,7 @@ use sangam_link::Session;
 use sangam_wire::Message;
 
 use super::Lane;
-use super::links::Link;
+use super::link::Link;
 
 /// Messages that may wait for a link; those beyond are sent again from where they come.
 const WAITING: usize = 8_192;
@@ -57,6 +57,10 @@ impl Lane {
             return false;
         };
         let link = self.links.get(id).filter(|link| link.up);
+        if link.is_some_and(|link| link.before.is_some()) {
+            // Others wait already for the way before.
+            return false;
+        }
         let Some(session) = link.and_then(Link::session) else {
             let lost = queue.drain(..).count() as u64;
             self.counters.dropped_many(DropReason::LinkDown, lost);

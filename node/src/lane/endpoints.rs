@@ -8,18 +8,24 @@ use std::time::Duration;
 use sangam_broker::LinkId;
 use sangam_io::poll::{Interest, Poller};
 use sangam_io::quic::{Config, Endpoint, Key, broker_of};
-use sangam_io::tls::{self, ALPN_UNITS, Clients, Trust};
 use sangam_model::limits::LINKS_PER_BROKER;
 use sangam_model::{BrokerId, Time};
 
+use super::links::LinkTable;
 use crate::broker::StartError;
-use crate::config::BrokerConfig;
+use crate::certificate::Certificate;
+use crate::config::{BrokerConfig, LinkWay};
 use crate::sockets;
 
 /// A neighbour that does not finish a handshake in time; sessions notice silence much earlier.
 const IDLE: Duration = Duration::from_secs(5);
 /// Connections at once: some are being closed while their successors are made.
 const CONNECTIONS: usize = 4 * LINKS_PER_BROKER;
+
+/// How often to look for another certificate.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+const UNPROVED: &str =
+    "links by QUIC, TLS and wss need a certificate and the authority of the neighbours'";
 
 /// A connection of one of the lane's endpoints.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -33,6 +39,8 @@ pub(super) struct Place {
 pub(crate) struct QuicEnds {
     pub(super) endpoints: Vec<Endpoint>,
     pub(super) links: HashMap<Place, LinkId>,
+    /// When to look for another certificate.
+    look_at: Time,
 }
 
 impl QuicEnds {
@@ -40,20 +48,21 @@ impl QuicEnds {
     ///
     /// # Errors
     /// An address or a certificate cannot be used.
-    pub(crate) fn open(config: &BrokerConfig) -> Result<Self, StartError> {
+    pub(crate) fn open(
+        config: &BrokerConfig,
+        certificate: &Certificate,
+    ) -> Result<Self, StartError> {
         let mut endpoints = Vec::new();
+        let mut ways = config.listed().flat_map(|neighbour| &neighbour.ways);
+        let shown = certificate.quic_links();
+        if shown.is_none() && ways.any(LinkWay::is_encrypted) {
+            return Err(StartError::Config(UNPROVED));
+        }
         let addresses = addresses(config);
         if addresses.is_empty() {
             return Ok(Self::default());
         }
-        let (Some(own), Some(roots)) = (&config.identity, &config.authorities) else {
-            let rule = "links by QUIC need a certificate and the authority of the neighbours'";
-            return Err(StartError::Config(rule));
-        };
-        let server = tls::server(own, Clients::Required(roots.clone()), &[ALPN_UNITS]);
-        let server = server.map_err(StartError::Tls)?;
-        let client = tls::client(Trust::Roots(roots.clone()), Some(own), &[ALPN_UNITS]);
-        let client = client.map_err(StartError::Tls)?;
+        let (server, client) = shown.ok_or(StartError::Config(UNPROVED))?;
         for address in addresses {
             let socket = sockets::bind("quic", address, &sockets::options(config))?;
             let settings = Config {
@@ -70,6 +79,7 @@ impl QuicEnds {
         Ok(Self {
             endpoints,
             links: HashMap::new(),
+            look_at: Time::ZERO,
         })
     }
 
@@ -83,6 +93,35 @@ impl QuicEnds {
             poller.add(endpoint.fd(), token, Interest::Read)?;
         }
         Ok(())
+    }
+
+    /// Shows another certificate, if there is one since.
+    pub(super) fn look_at(&mut self, certificate: &Certificate, now: Time) {
+        if self.endpoints.is_empty() || now < self.look_at {
+            return;
+        }
+        self.look_at = now + LOOK_EVERY;
+        let Some((server, client)) = certificate.quic_links() else {
+            return;
+        };
+        for endpoint in &mut self.endpoints {
+            let shown = endpoint
+                .show(&server)
+                .and_then(|()| endpoint.call_with(&client));
+            if let Err(error) = shown {
+                tracing::warn!(%error, "the new certificate is no use for links by QUIC");
+            }
+        }
+    }
+
+    /// Two links have changed their ways.
+    pub(super) fn exchanged(&mut self, links: &LinkTable, ids: [LinkId; 2]) {
+        for id in ids {
+            let way = links.get(id).and_then(|link| link.quic());
+            if let Some(at) = way.and_then(|way| way.connection) {
+                self.links.insert(at, id);
+            }
+        }
     }
 
     pub(super) fn deadline(&self) -> Option<Time> {
@@ -114,10 +153,12 @@ impl QuicEnds {
 
 /// Where to listen, and a port of the kernel's choice for each family that is only dialled.
 fn addresses(config: &BrokerConfig) -> Vec<SocketAddr> {
-    let links = &config.quic_links;
-    let mut addresses = links.listen.clone();
-    for neighbour in &links.dial {
-        let v6 = neighbour.address.is_ipv6();
+    let mut addresses = config.quic_links.clone();
+    for way in config.listed().flat_map(|neighbour| &neighbour.ways) {
+        let LinkWay::Quic { address, .. } = way else {
+            continue;
+        };
+        let v6 = address.is_ipv6();
         if !addresses.iter().any(|address| address.is_ipv6() == v6) {
             addresses.push(match v6 {
                 true => (Ipv6Addr::UNSPECIFIED, 0).into(),

@@ -63,13 +63,15 @@ impl Lane {
             Ok(header) => header,
             Err(error) => return self.malformed(error),
         };
-        if let Source::Link(link) = source {
-            if !self.links.received(link, self.now, bytes.len()) {
+        let mut source = source;
+        if let Source::Link(way) = source {
+            let Some(link) = self.links.received(way, self.now, bytes.len()) else {
                 return self.counters.dropped(DropReason::LinkDown);
-            }
+            };
             if header.flags.contains(Flags::FRAGMENT) {
-                return self.fragment(link, bytes);
+                return self.fragment(way, bytes);
             }
+            source = Source::Link(link);
         } else if header.flags.contains(Flags::FRAGMENT) {
             return self.fragment_of_client(&header, bytes, source);
         }
@@ -193,10 +195,10 @@ impl Lane {
 
     fn stream_state(&mut self, index: u32, stream: StreamId) -> &mut StreamState {
         let index = index as usize;
-        if index >= self.streams.len() {
-            self.streams.resize_with(index + 1, StreamState::default);
+        if index >= self.states.len() {
+            self.states.resize_with(index + 1, StreamState::default);
         }
-        let state = &mut self.streams[index];
+        let state = &mut self.states[index];
         if state.stream != stream {
             // The index belonged to a stream that has ended.
             *state = StreamState {

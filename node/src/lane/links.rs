@@ -1,109 +1,24 @@
 //! The links to neighbour brokers: dialled or accepted, watched, and given up.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use sangam_broker::LinkId;
 use sangam_io::udp::Address;
 use sangam_link::{
-    Backoff, Dialer, DialerConfig, Input, Reassembler, Session, SessionConfig, Timing,
+    Backoff, DialInput, Dialer, DialerConfig, Input, Reassembler, Session, SessionConfig, Timing,
 };
 use sangam_model::limits::LINKS_PER_BROKER;
-use sangam_model::{Bitrate, BrokerId, Incarnation, Measured, Time};
-use sangam_wire::{Capabilities, Hello, Role};
+use sangam_model::{BrokerId, Time};
+use sangam_wire::{Capabilities, Hello, Message, Role};
 
+use super::calls::Rungs;
+use super::link::{End, Link, SHOW_EVERY, Via};
 use super::outbox::Outboxes;
-use super::quic::Way;
-use crate::broker::{LinkInfo, Queue};
-use crate::config::QuicNeighbour;
+use crate::broker::LinkInfo;
+use crate::config::{BrokerConfig, LinkWay, Neighbour};
 use crate::welcome::Greeting;
-
-/// How often the state of the links is shown to the rest of the program.
-const SHOW_EVERY: Duration = Duration::from_secs(1);
-/// Changes of a link's quality are told at most so often.
-const TELL_APART: Duration = Duration::from_millis(100);
-
-/// One neighbour.
-#[derive(Debug)]
-pub(super) struct Link {
-    pub(super) address: SocketAddr,
-    pub(super) wire: Address,
-    /// Which of the lane's sockets reaches it.
-    pub(super) socket: usize,
-    pub(super) datagram_max: usize,
-    pub(super) end: End,
-    pub(super) peer: Option<(BrokerId, Incarnation)>,
-    pub(super) up: bool,
-    /// Configured, so dialled again when an accepted session has died.
-    pub(super) configured: bool,
-    /// Made by control, which may end it.
-    pub(super) organised: bool,
-    pub(super) reassembler: Reassembler,
-    /// What control was told last, and when.
-    pub(super) told: Option<(Measured, Time)>,
-    /// Its frames and events travel by QUIC, not as datagrams of the public port.
-    pub(super) quic: Option<Way>,
-    /// Dialled only while this link is not up.
-    pub(super) stands_in_for: Option<LinkId>,
-    /// When it went down, or was made.
-    pub(super) down_since: Time,
-}
-
-/// Our end of a link.
-#[derive(Debug)]
-pub(super) enum End {
-    Dialing(Box<Dialer>),
-    Accepted { session: Box<Session>, nonce: u64 },
-}
-
-impl Link {
-    pub(super) fn deadline(&self) -> Option<Time> {
-        match &self.end {
-            End::Dialing(dialer) => dialer.deadline(),
-            End::Accepted { session, .. } => session.deadline(),
-        }
-    }
-
-    pub(super) fn session(&self) -> Option<&Session> {
-        match &self.end {
-            End::Dialing(dialer) => dialer.session(),
-            End::Accepted { session, .. } => Some(session),
-        }
-    }
-
-    /// What control has to be told of the link's quality, if anything.
-    pub(super) fn news(&mut self, now: Time) -> Option<Measured> {
-        let measured = self.session()?.measured()?;
-        let stale = self.told.is_none_or(|(told, at)| {
-            now - at >= SHOW_EVERY || (now - at >= TELL_APART && measured.differs(&told))
-        });
-        if !stale {
-            return None;
-        }
-        self.told = Some((measured, now));
-        Some(measured)
-    }
-
-    fn info(&self, (queue, rate): (Queue, Option<Bitrate>)) -> LinkInfo {
-        let session = self.session();
-        let (sent, received) = session.and_then(Session::traffic).unwrap_or_default();
-        LinkInfo {
-            address: self.address,
-            transport: if self.quic.is_some() { "quic" } else { "udp" },
-            peer: self.peer,
-            up: self.up,
-            suspect: self.up && session.is_some_and(Session::is_suspect),
-            rtt: session.and_then(Session::rtt),
-            measured: session.and_then(Session::measured),
-            sent,
-            received,
-            queue,
-            rate,
-        }
-    }
-}
 
 /// All neighbours, by number and by address.
 #[derive(Debug)]
@@ -119,81 +34,134 @@ pub(crate) struct LinkTable {
 }
 
 impl LinkTable {
-    pub(crate) fn new(
-        greeting: Greeting,
-        sockets: Vec<bool>,
-        seed: u64,
+    /// A table with the neighbours that the configuration names.
+    pub(crate) fn of(
+        config: &BrokerConfig,
+        (greeting, udp): (&Greeting, &[SocketAddr]),
         shown: Arc<Mutex<Vec<LinkInfo>>>,
     ) -> Self {
-        Self {
-            greeting,
-            sockets,
+        let mut links = Self {
+            greeting: greeting.clone(),
+            sockets: udp.iter().map(SocketAddr::is_ipv6).collect(),
             links: Vec::new(),
             addresses: HashMap::new(),
             shown,
             show_at: Time::ZERO,
-            seed,
+            seed: config.seed(),
+        };
+        let plain = config.links.iter().map(|address| Neighbour::from(*address));
+        for neighbour in plain.chain(config.neighbours.iter().cloned()) {
+            if links.add_neighbour(&neighbour).is_none() {
+                let address = neighbour.home();
+                tracing::warn!(
+                    ?address,
+                    "a link is configured twice, or for another address family"
+                );
+            }
         }
+        // A seed that is configured as a link, too, stays.
+        for seed in &config.join {
+            links.add_organised(seed);
+        }
+        links
     }
 
-    /// Adds a neighbour to dial. False if no socket has its address family, or it is known.
-    pub(crate) fn add_configured(&mut self, address: SocketAddr) -> bool {
-        let dialer = self.dialer(false);
-        self.add(address, End::Dialing(Box::new(dialer)), true)
-            .is_some()
+    /// Adds a neighbour to dial; `None` if no socket has its address family, or it is known.
+    pub(crate) fn add_neighbour(&mut self, neighbour: &Neighbour) -> Option<LinkId> {
+        let home = neighbour.home()?;
+        if self.by_home(home).is_some() || self.addresses.contains_key(&home) {
+            return None;
+        }
+        let rungs = Rungs::new(neighbour.ways.clone());
+        let id = self.add_way(neighbour.ways.first()?, Capabilities::OURS)?;
+        self.get_mut(id)?.rungs = Some(rungs);
+        Some(id)
     }
 
-    /// Adds a neighbour to dial until control ends it; `None` as above.
-    pub(crate) fn add_organised(&mut self, address: SocketAddr) -> Option<LinkId> {
-        let dialer = self.dialer(false);
-        let id = self.add(address, End::Dialing(Box::new(dialer)), true)?;
+    /// The same until control ends it.
+    pub(crate) fn add_organised(&mut self, neighbour: &Neighbour) -> Option<LinkId> {
+        let id = self.add_neighbour(neighbour)?;
         self.get_mut(id)?.organised = true;
         Some(id)
     }
 
-    /// Adds a neighbour to dial by QUIC, and by datagrams as long as that fails. False as above.
-    pub(crate) fn add_quic(&mut self, neighbour: &QuicNeighbour) -> bool {
-        let dialer = self.dialer(true);
-        let way = Way::new(neighbour.name.clone());
-        let end = End::Dialing(Box::new(dialer));
-        let Some(id) = self.add_by_quic(neighbour.address, end, way) else {
-            return false;
-        };
-        if let Some(link) = self.get_mut(id) {
-            link.configured = true;
+    /// An entry that dials one way.
+    pub(super) fn add_way(&mut self, way: &LinkWay, asked: Capabilities) -> Option<LinkId> {
+        let end = End::Dialing(Box::new(self.dialer(way, asked)));
+        match way {
+            LinkWay::Udp(address) => self.add(*address, end),
+            _ => self.place(way.address(), end, Via::of(way)),
         }
-        let Some(fallback) = neighbour.fallback else {
-            return true;
-        };
-        let dialer = self.dialer(false);
-        let Some(other) = self.add(fallback, End::Dialing(Box::new(dialer)), true) else {
-            return false;
-        };
-        if let Some(link) = self.get_mut(other) {
-            link.stands_in_for = Some(id);
-        }
-        true
     }
 
-    /// A link over a connection; its address is not one of the public port's.
-    pub(super) fn add_by_quic(
-        &mut self,
-        address: SocketAddr,
-        end: End,
-        way: Way,
-    ) -> Option<LinkId> {
-        if self.by_quic(address).is_some() {
-            return None;
+    /// Puts a link that is down on another way.
+    pub(super) fn set_way(&mut self, id: LinkId, way: &LinkWay) {
+        let dialer = self.dialer(way, Capabilities::OURS);
+        let (address, datagram_max) = (way.address(), self.greeting.datagram_max);
+        let socket = self.socket_for(address).unwrap_or_default();
+        let Some(link) = self
+            .links
+            .get_mut(usize::from(id.0))
+            .and_then(Option::as_mut)
+        else {
+            return;
+        };
+        if let Via::Datagrams = link.via
+            && self.addresses.get(&link.address) == Some(&id)
+        {
+            self.addresses.remove(&link.address);
         }
-        self.place(address, end, Some(way))
+        (link.address, link.wire, link.socket) = (address, Address::from(address), socket);
+        (link.end, link.via) = (End::Dialing(Box::new(dialer)), Via::of(way));
+        (link.datagram_max, link.reassembler) = (datagram_max.into(), Reassembler::default());
+        if let Via::Datagrams = link.via {
+            // Whoever called from there stays.
+            self.addresses.entry(address).or_insert(id);
+        }
+    }
+
+    /// Gives the way of each to the other.
+    pub(super) fn exchange(&mut self, one: LinkId, other: LinkId) {
+        let (one, other) = (usize::from(one.0), usize::from(other.0));
+        let Ok([Some(a), Some(b)]) = self.links.get_disjoint_mut([one, other]) else {
+            return;
+        };
+        std::mem::swap(&mut a.address, &mut b.address);
+        std::mem::swap(&mut a.wire, &mut b.wire);
+        std::mem::swap(&mut a.socket, &mut b.socket);
+        std::mem::swap(&mut a.datagram_max, &mut b.datagram_max);
+        std::mem::swap(&mut a.end, &mut b.end);
+        std::mem::swap(&mut a.via, &mut b.via);
+        std::mem::swap(&mut a.reassembler, &mut b.reassembler);
+        for (index, link) in [(one, a), (other, b)] {
+            if let Via::Datagrams = link.via {
+                self.addresses.insert(link.address, LinkId(index as u16));
+            }
+        }
+    }
+
+    /// The link that is ours to dial at this address.
+    pub(super) fn by_home(&self, home: SocketAddr) -> Option<LinkId> {
+        let is = |link: &Link| link.rungs.as_ref().and_then(Rungs::home) == Some(home);
+        self.find(is)
+    }
+
+    /// Whether a neighbour has this address for datagrams, though perhaps another way is in use.
+    pub(super) fn is_neighbour(&self, address: SocketAddr) -> bool {
+        let way = LinkWay::Udp(address);
+        let has = |link: &Link| link.rungs.as_ref().is_some_and(|rungs| rungs.has(&way));
+        self.find(has).is_some()
+    }
+
+    fn find(&self, is: impl Fn(&Link) -> bool) -> Option<LinkId> {
+        let found = |link: &Option<Link>| link.as_ref().is_some_and(&is);
+        let index = self.links.iter().position(found)?;
+        Some(LinkId(index as u16))
     }
 
     /// The link by QUIC to this address.
     pub(super) fn by_quic(&self, address: SocketAddr) -> Option<LinkId> {
-        let ids = (0..).map(LinkId).zip(&self.links);
-        let mut by_quic = ids.filter_map(|(id, link)| Some((id, link.as_ref()?)));
-        let found = by_quic.find(|(_, link)| link.quic.is_some() && link.address == address);
-        found.map(|(id, _)| id)
+        self.find(|link| link.quic().is_some() && link.address == address && link.second.is_none())
     }
 
     /// A link that was accepted. `None` if there are too many.
@@ -204,24 +172,23 @@ impl LinkTable {
         now: Time,
     ) -> Option<LinkId> {
         let end = self.accepted(address, hello, now);
-        self.add(address, end, false)
+        self.add(address, end)
     }
 
-    fn add(&mut self, address: SocketAddr, end: End, configured: bool) -> Option<LinkId> {
+    fn add(&mut self, address: SocketAddr, end: End) -> Option<LinkId> {
         if self.addresses.contains_key(&address) {
             return None;
         }
-        let id = self.place(address, end, None)?;
-        self.get_mut(id)?.configured = configured;
+        let id = self.place(address, end, Via::Datagrams)?;
         self.addresses.insert(address, id);
         Some(id)
     }
 
-    fn place(&mut self, address: SocketAddr, end: End, quic: Option<Way>) -> Option<LinkId> {
-        let family = |v6: &bool| *v6 == address.is_ipv6();
-        let socket = match self.sockets.iter().position(family) {
-            None if quic.is_some() => 0,
-            found => found?,
+    /// A new entry; `None` if there are too many, or no socket has its address family.
+    pub(super) fn place(&mut self, address: SocketAddr, end: End, via: Via) -> Option<LinkId> {
+        let socket = match (self.socket_for(address), &via) {
+            (None, Via::Datagrams) => return None,
+            (found, _) => found.unwrap_or_default(),
         };
         let free = self.links.iter().position(Option::is_none);
         let index = free.unwrap_or(self.links.len());
@@ -234,15 +201,16 @@ impl LinkTable {
             socket,
             datagram_max: self.greeting.datagram_max.into(),
             end,
+            via,
+            reassembler: Reassembler::default(),
             peer: None,
             up: false,
-            configured: false,
+            rungs: None,
             organised: false,
-            reassembler: Reassembler::default(),
             told: None,
-            quic,
-            stands_in_for: None,
-            down_since: sangam_io::clock::now(),
+            second: None,
+            before: None,
+            held: VecDeque::new(),
         };
         if index == self.links.len() {
             self.links.push(None);
@@ -251,22 +219,27 @@ impl LinkTable {
         Some(LinkId(index as u16))
     }
 
+    fn socket_for(&self, address: SocketAddr) -> Option<usize> {
+        self.sockets.iter().position(|v6| *v6 == address.is_ipv6())
+    }
+
     pub(super) fn remove(&mut self, id: LinkId) {
         if let Some(link) = self.links[usize::from(id.0)].take()
-            && link.quic.is_none()
+            && let Via::Datagrams = link.via
+            && self.addresses.get(&link.address) == Some(&id)
         {
             self.addresses.remove(&link.address);
         }
     }
 
-    pub(super) fn dialer(&mut self, reliable: bool) -> Dialer {
+    fn dialer(&mut self, way: &LinkWay, capabilities: Capabilities) -> Dialer {
         self.seed = self.seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
         Dialer::new(DialerConfig {
             role: Role::Broker(self.greeting.broker, self.greeting.incarnation),
-            capabilities: Capabilities::OURS,
+            capabilities,
             datagram_max: self.greeting.datagram_max,
             clock_domain: sangam_io::clock::clock_domain(),
-            reliable,
+            reliable: !matches!(way, LinkWay::Udp(_)),
             seed: self.seed,
             backoff: Backoff::BROKER,
         })
@@ -281,7 +254,7 @@ impl LinkTable {
     }
 
     /// Our end of a link over a connection.
-    pub(super) fn accepted_by_quic(&self, hello: &Hello, now: Time) -> End {
+    pub(super) fn accepted_over(&self, hello: &Hello, now: Time) -> End {
         self.session((self.greeting.datagram_max, true), hello, now)
     }
 
@@ -325,16 +298,17 @@ impl LinkTable {
             .map(|(id, _)| id)
     }
 
-    /// Notes an event of so many bytes; whether the link is up.
-    pub(super) fn received(&mut self, id: LinkId, now: Time, bytes: usize) -> bool {
-        let Some(link) = self.get_mut(id) else {
-            return false;
-        };
+    /// Notes an event of so many bytes; the link it counts as of, if that is up.
+    pub(super) fn received(&mut self, id: LinkId, now: Time, bytes: usize) -> Option<LinkId> {
+        let link = self.get_mut(id)?;
         match &mut link.end {
             End::Dialing(dialer) => dialer.received(now, bytes),
             End::Accepted { session, .. } => session.received(now, bytes),
         }
-        link.up
+        match &link.second {
+            None => link.up.then_some(id),
+            Some(second) => Some(second.of),
+        }
     }
 
     /// Notes events that left.
@@ -360,21 +334,25 @@ impl LinkTable {
 
     /// Socket, address and datagram size of a link that is up.
     pub(super) fn route_to(&self, id: LinkId) -> Option<(usize, Address, usize)> {
-        let link = self.get(id).filter(|link| link.up && link.quic.is_none())?;
+        let link = self.get(id).filter(|link| link.up)?;
         Some((link.socket, link.wire, link.datagram_max))
     }
 
-    pub(super) fn send(&mut self, id: LinkId, message: sangam_wire::Message, now: Time) {
+    pub(super) fn send(&mut self, id: LinkId, message: Message, now: Time) {
         let Some(link) = self.get_mut(id) else { return };
+        if link.before.is_some() {
+            return link.held.push_back(message);
+        }
         match &mut link.end {
-            End::Dialing(dialer) => dialer.handle(now, sangam_link::DialInput::Send(message)),
+            End::Dialing(dialer) => dialer.handle(now, DialInput::Send(message)),
             End::Accepted { session, .. } => session.handle(now, Input::Send(message)),
         }
     }
 
     /// When the next link wants to be polled.
     pub(super) fn deadline(&self) -> Option<Time> {
-        self.links.iter().flatten().filter_map(Link::deadline).min()
+        let links = self.links.iter().flatten();
+        links.filter_map(Link::deadline).min()
     }
 
     pub(super) fn ids(&self) -> impl Iterator<Item = LinkId> + use<> {
@@ -390,8 +368,10 @@ impl LinkTable {
         if let Ok(mut shown) = self.shown.lock() {
             shown.clear();
             let links = (0..).map(LinkId).zip(&self.links);
-            let info =
-                |(id, link): (LinkId, &Option<Link>)| Some(link.as_ref()?.info(outboxes.state(id)));
+            let info = |(id, link): (LinkId, &Option<Link>)| {
+                let link = link.as_ref().filter(|link| link.second.is_none())?;
+                Some(link.info(outboxes.state(id)))
+            };
             shown.extend(links.filter_map(info));
         }
     }

@@ -4,15 +4,21 @@
 //! rest to the delivery shards (Uyar & Fox, section 3.1: double queuing).
 
 mod aside;
+mod callers;
+mod calls;
 mod carried;
 mod endpoints;
 mod feedback;
 mod hello;
 mod ingest;
+mod link;
 mod links;
 mod neighbours;
 mod outbox;
+mod pieces;
 mod quic;
+mod second;
+mod streams;
 
 use std::io;
 use std::sync::Arc;
@@ -41,6 +47,7 @@ pub(crate) use endpoints::QuicEnds;
 use ingest::{EARLY_FOR, StreamState};
 pub(crate) use links::LinkTable;
 use outbox::Outboxes;
+pub(crate) use streams::{CALLERS, Caller, Reception, Streams};
 
 /// Datagrams of one recvmmsg call.
 const BATCH: usize = 32;
@@ -54,7 +61,8 @@ const SHED_FOR: Duration = Duration::from_secs(10);
 
 const WAKE: u64 = 0;
 const INLINE_SHARD: u64 = 1;
-const SOCKETS: u64 = 2;
+const STREAMS: u64 = 2;
+const SOCKETS: u64 = 3;
 
 /// The lane's way to one shard.
 pub(crate) struct ShardDoor {
@@ -80,6 +88,7 @@ pub(crate) struct Parts {
     pub(crate) shards: Vec<ShardDoor>,
     pub(crate) links: LinkTable,
     pub(crate) quic: QuicEnds,
+    pub(crate) streams: Streams,
     pub(crate) acceptor: Acceptor,
     pub(crate) accept_links: Vec<Network>,
     pub(crate) publisher_packets_per_s: u32,
@@ -111,6 +120,8 @@ pub(crate) struct Lane {
     shards: Vec<ShardDoor>,
     links: LinkTable,
     quic: QuicEnds,
+    /// Neighbours by streams.
+    streams: Streams,
     acceptor: Acceptor,
     accept_links: Vec<Network>,
     publisher_packets_per_s: u32,
@@ -119,7 +130,7 @@ pub(crate) struct Lane {
     strangers: Bucket,
     counters: Arc<Counters>,
     inline: Option<Shard>,
-    streams: Vec<StreamState>,
+    states: Vec<StreamState>,
     outboxes: Outboxes,
     /// Events of this round for local subscribers: shards as a bit set.
     local: Vec<(Packet, u64, Class)>,
@@ -150,6 +161,7 @@ impl Lane {
     pub(crate) fn new(parts: Parts) -> io::Result<Self> {
         let poller = Poller::new()?;
         poller.add(parts.sleeper.fd(), WAKE, Interest::Read)?;
+        poller.add(parts.streams.poller().fd(), STREAMS, Interest::Read)?;
         for (token, socket) in (SOCKETS..).zip(&parts.sockets) {
             poller.add(socket.fd(), token, Interest::Read)?;
         }
@@ -183,6 +195,7 @@ impl Lane {
             shards: parts.shards,
             links: parts.links,
             quic: parts.quic,
+            streams: parts.streams,
             acceptor: parts.acceptor,
             accept_links: parts.accept_links,
             publisher_packets_per_s: parts.publisher_packets_per_s,
@@ -190,7 +203,7 @@ impl Lane {
             strangers: Bucket::default(),
             counters: parts.counters,
             inline: parts.inline,
-            streams: Vec::new(),
+            states: Vec::new(),
             outboxes: Outboxes::default(),
             local: Vec::new(),
             early: Vec::new(),
@@ -232,6 +245,7 @@ impl Lane {
             }
         }
         worked |= self.receive_quic();
+        worked |= self.receive_streams();
         worked |= self.take_from_shards();
         self.take_commands();
         self.run_links();
@@ -362,12 +376,13 @@ impl Lane {
             match command {
                 LaneCommand::Send { link, message } => self.links.send(link, message, self.now),
                 LaneCommand::Carry { link, message } => self.carry(link, message),
-                LaneCommand::Dial(address) => self.dial(address),
+                LaneCommand::Dial(neighbour) => self.dial(&neighbour),
                 LaneCommand::HangUp(address) => self.hang_up_at(address),
                 LaneCommand::StepAside => self.step_aside(),
                 LaneCommand::Stop => self.stopping = true,
             }
         }
+        self.take_callers();
         self.start_carried();
     }
 
@@ -377,7 +392,7 @@ impl Lane {
         self.take_commands();
         self.now = clock::now();
         self.run_links();
-        self.flush_quic();
+        self.flush_ways();
         let timeout = if shards_wait || self.stopping {
             Duration::ZERO
         } else if self.control.flush() && self.outboxes.is_empty() {
@@ -385,6 +400,7 @@ impl Lane {
                 self.links.deadline(),
                 self.gate.deadline(),
                 self.quic.deadline(),
+                self.streams_deadline(),
             ];
             let deadline = deadlines.into_iter().flatten().min().unwrap_or(Time::NEVER);
             deadline - clock::now()

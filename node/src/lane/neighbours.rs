@@ -3,19 +3,14 @@
 use std::net::SocketAddr;
 
 use sangam_broker::{DropReason, LinkId};
-use sangam_io::pool::Packet;
 use sangam_io::udp::{Address, SendReport, UdpSocket};
-use sangam_link::{
-    DialInput, DialOutput, Input, Output, ReassemblyCounters, Sample, Session, fragment,
-};
+use sangam_link::{DialInput, DialOutput, Input, Output, Sample, Session};
 use sangam_model::{BrokerId, Incarnation};
-use sangam_wire::{Frame, Header, Hello, Message, Refusal, Welcome};
+use sangam_wire::{Capabilities, Frame, Hello, Message, Refusal, Welcome};
 
 use super::Lane;
-use super::aside::is_later_life;
-use super::ingest::{Source, may_send};
-use super::links::{End, Link};
-use super::outbox::Pace;
+use super::calls::Rungs;
+use super::link::{End, Link};
 use crate::command::ControlEvent;
 use crate::reliable::ReliableEvent;
 use crate::welcome;
@@ -38,31 +33,20 @@ enum Wish {
 impl Lane {
     pub(super) fn start_links(&mut self) {
         for id in self.links.ids() {
-            if self
-                .links
-                .get(id)
-                .is_some_and(|link| link.stands_in_for.is_none())
-            {
-                self.redial(id);
-            }
+            self.redial(id);
         }
         self.links.show(self.now, true, &self.outboxes);
     }
 
     pub(super) fn close_links(&mut self) {
         for id in self.links.ids() {
-            let Some(link) = self.links.get_mut(id) else {
-                continue;
-            };
-            match &mut link.end {
-                End::Dialing(dialer) => dialer.handle(self.now, DialInput::Close),
-                End::Accepted { session, .. } => {
-                    session.handle(self.now, Input::Close(Refusal::Leaving));
-                }
+            let now = self.now;
+            if let Some(link) = self.links.get_mut(id) {
+                link.tell(now, DialInput::Close, Input::Close(Refusal::Leaving));
+                self.drain_link(id);
             }
-            self.drain_link(id);
         }
-        self.flush_quic();
+        self.flush_ways();
     }
 
     /// Polls the links that are due.
@@ -76,8 +60,11 @@ impl Lane {
                 }
                 self.drain_link(id);
             }
+            self.run_second(id);
+            self.run_ladder(id);
         }
         self.run_quic();
+        self.run_streams();
         self.links.show(self.now, false, &self.outboxes);
     }
 
@@ -99,14 +86,24 @@ impl Lane {
         let Some(id) = self.links.by_address(from) else {
             return self.counters.dropped(DropReason::UnknownPeer);
         };
-        let Some(link) = self.links.get_mut(id) else {
-            return;
+        self.frame_of(id, &frame);
+    }
+
+    /// A frame has come by the way of a link.
+    pub(super) fn frame_of(&mut self, id: LinkId, frame: &Frame<'_>) {
+        self.tell_link(id, frame);
+        let id = match frame {
+            Frame::Bye { .. } => id,
+            _ => self.arrived(id),
         };
-        match &mut link.end {
-            End::Dialing(dialer) => dialer.handle(self.now, DialInput::Frame(&frame)),
-            End::Accepted { session, .. } => session.handle(self.now, Input::Frame(&frame)),
-        }
         self.drain_link(id);
+    }
+
+    pub(super) fn tell_link(&mut self, id: LinkId, frame: &Frame<'_>) {
+        let now = self.now;
+        if let Some(link) = self.links.get_mut(id) {
+            link.tell(now, DialInput::Frame(frame), Input::Frame(frame));
+        }
     }
 
     pub(super) fn admit_broker(
@@ -119,48 +116,42 @@ impl Lane {
             welcome::tell_twin(peer.0, from);
             return self.refuse(hello, Refusal::Identity, from);
         }
-        let known = self.links.by_address(from);
-        let allowed = self
-            .accept_links
-            .iter()
-            .any(|network| network.contains(from.ip()));
-        if known.is_none() && !allowed {
+        let mut known = self.links.by_address(from);
+        if let Some(id) = known.filter(|id| self.is_second(*id)) {
+            if self.is_repeated(id, hello) {
+                return self.welcome(id, hello);
+            }
+            // Whoever calls anew has given up that way.
+            self.drop_second(id);
+            known = None;
+        }
+        let mut networks = self.accept_links.iter();
+        let allowed = networks.any(|network| network.contains(from.ip()));
+        if known.is_none() && !allowed && !self.links.is_neighbour(from) {
             return self.refuse(hello, Refusal::Forbidden, from);
         }
+        let mut beside = None;
         if let Some(other) = self.links.with_peer(peer.0, known) {
-            let linked = self.links.get(other).and_then(|link| link.peer);
-            if linked == Some(peer) {
-                return self.refuse(hello, Refusal::Invalid, from);
+            let wants = hello.capabilities.contains(Capabilities::SECOND_WAY);
+            match self.judge_second(other, (peer, wants)) {
+                Ok(of) => beside = of,
+                Err(reason) => {
+                    if reason == Refusal::Identity {
+                        welcome::tell_twin(peer.0, from);
+                    }
+                    return self.refuse(hello, reason, from);
+                }
             }
-            if linked.is_some_and(|(_, known)| !is_later_life(peer.1, known)) {
-                welcome::tell_twin(peer.0, from);
-                return self.refuse(hello, Refusal::Identity, from);
-            }
-            // The neighbour has started anew, elsewhere.
-            self.drop_link(other, Refusal::Leaving);
         }
         let id = match known {
-            Some(id) => {
-                let Some(link) = self.links.get(id) else {
-                    return;
-                };
-                match &link.end {
-                    End::Accepted { nonce, .. } if *nonce == hello.nonce => {
-                        self.links.heard(id, self.now);
-                        return self.welcome(id, hello);
-                    }
-                    // Both dial: the call of the lower id stands.
-                    End::Dialing(_) if self.id < peer.0 => return,
-                    _ => {}
-                }
-                self.link_down(id, Refusal::Goodbye);
-                let end = self.links.accepted(from, hello, self.now);
-                let Some(link) = self.links.get_mut(id) else {
-                    return;
-                };
-                link.end = end;
-                id
+            Some(id) if self.is_repeated(id, hello) => {
+                self.links.heard(id, self.now);
+                return self.welcome(id, hello);
             }
+            Some(id) => match self.answers(id, peer.0, hello) {
+                true => id,
+                false => return,
+            },
             None => match self.links.add_accepted(from, hello, self.now) {
                 Some(id) => id,
                 None => return self.refuse(hello, Refusal::Full, from),
@@ -168,8 +159,39 @@ impl Lane {
         };
         let datagram_max = self.links.greeting.datagram_for(hello, from);
         self.welcome(id, hello);
-        self.link_up(id, peer, datagram_max);
+        match beside {
+            Some(of) => {
+                if let Some(link) = self.links.get_mut(id) {
+                    link.datagram_max = datagram_max.into();
+                }
+                self.links.called_beside(id, of, self.now);
+            }
+            None => self.link_up(id, peer, datagram_max),
+        }
         self.drain_link(id);
+    }
+
+    fn is_repeated(&self, id: LinkId, hello: &Hello) -> bool {
+        let end = self.links.get(id).map(|link| &link.end);
+        matches!(end, Some(End::Accepted { nonce, .. }) if *nonce == hello.nonce)
+    }
+
+    /// Takes a call by the way of a known link, unless our own call by it stands.
+    fn answers(&mut self, id: LinkId, peer: BrokerId, hello: &Hello) -> bool {
+        let Some(link) = self.links.get(id) else {
+            return false;
+        };
+        // Both dial: the call of the lower id stands.
+        if matches!(link.end, End::Dialing(_)) && self.id < peer {
+            return false;
+        }
+        let address = link.address;
+        self.link_down(id, Refusal::Goodbye);
+        let end = self.links.accepted(address, hello, self.now);
+        if let Some(link) = self.links.get_mut(id) {
+            link.end = end;
+        }
+        true
     }
 
     fn welcome(&mut self, id: LinkId, hello: &Hello) {
@@ -199,9 +221,9 @@ impl Lane {
                         return;
                     };
                     let (socket, to) = (link.socket, link.wire);
-                    match link.quic {
-                        Some(_) => self.send_frame(id, &bytes),
-                        None => self.send_bytes(socket, &bytes, to),
+                    match link.is_by_datagrams() {
+                        true => self.send_bytes(socket, &bytes, to),
+                        false => self.send_frame(id, &bytes),
                     }
                 }
                 Wish::Connect => self.connect(id),
@@ -212,9 +234,11 @@ impl Lane {
                     }
                 }
                 Wish::Message(message) => {
-                    self.control
-                        .send(ControlEvent::Message { link: id, message });
+                    let link = self.links.whose(id);
+                    self.control.send(ControlEvent::Message { link, message });
                 }
+                // Only of the way in use.
+                Wish::Suspect | Wish::Recovered | Wish::Sample(_) if self.is_second(id) => {}
                 Wish::Suspect => {
                     let address = self.links.get(id).map(|link| link.address);
                     tracing::debug!(?address, "a neighbour has fallen silent");
@@ -227,28 +251,24 @@ impl Lane {
                 }
                 Wish::Sample(sample) => self.sampled(id, sample),
                 Wish::Up(welcome) => {
-                    let peer = (welcome.broker, welcome.incarnation);
-                    if !self.is_proved(id, peer.0) {
-                        tracing::warn!(broker = %peer.0, "a neighbour's certificate is another's");
-                        self.drop_link(id, Refusal::Identity);
+                    if !self.welcomed(id, &welcome) {
                         return;
                     }
-                    self.end_stand_in(id);
-                    if welcome.broker == self.id || self.links.with_peer(peer.0, Some(id)).is_some()
-                    {
-                        let own = welcome.broker == self.id;
-                        tracing::warn!(broker = %peer.0, own, "closing a second link to a broker");
-                        self.drop_link(id, Refusal::Identity);
-                        return;
-                    }
-                    self.link_up(id, peer, welcome.datagram_max);
+                }
+                Wish::Refused(..) | Wish::Down(_) if self.is_second(id) => {
+                    return self.forget_second(id);
                 }
                 Wish::Refused(reason, speaks) => {
                     let address = self.links.get(id).map(|link| link.address);
                     welcome::tell_refusal(address, reason, speaks);
                     self.hang_up(id);
+                    // Those two pass, and by every other way the answer is the same.
+                    if !matches!(reason, Refusal::Invalid | Refusal::Full) {
+                        self.tell_ladder(id, Rungs::failed);
+                    }
                 }
                 Wish::Down(reason) => {
+                    self.tell_ladder(id, Rungs::failed);
                     self.link_down(id, reason);
                     self.hang_up(id);
                     if self.after_down(id) {
@@ -259,6 +279,54 @@ impl Lane {
                 Wish::Nothing => return,
             }
         }
+    }
+
+    /// The neighbour takes our call; whether the link goes on.
+    fn welcomed(&mut self, id: LinkId, welcome: &Welcome) -> bool {
+        let peer = (welcome.broker, welcome.incarnation);
+        if !self.is_proved(id, peer.0) {
+            tracing::warn!(broker = %peer.0, "a neighbour's certificate is another's");
+            self.counters.dropped(DropReason::LinkIdentity);
+            self.give_up(id);
+            return false;
+        }
+        if self.is_second(id) {
+            self.welcomed_beside(id, (peer, welcome));
+            return false;
+        }
+        if welcome.broker == self.id || !self.stands(id, peer) {
+            let own = welcome.broker == self.id;
+            tracing::warn!(broker = %peer.0, own, "closing a second link to a broker");
+            self.give_up(id);
+            return false;
+        }
+        self.link_up(id, peer, welcome.datagram_max);
+        true
+    }
+
+    /// Whether our call stands, or a link there is already. Where both have called, that is the
+    /// call of the lower id.
+    fn stands(&mut self, id: LinkId, peer: (BrokerId, Incarnation)) -> bool {
+        let Some(other) = self.links.with_peer(peer.0, Some(id)) else {
+            return true;
+        };
+        let link = self.links.get(other);
+        let called = link.is_some_and(|link| !link.is_dialled() && link.peer == Some(peer));
+        if called && self.id < peer.0 && !self.is_by_datagrams(id) {
+            self.drop_link(other, Refusal::Leaving);
+            return true;
+        }
+        false
+    }
+
+    fn is_by_datagrams(&self, id: LinkId) -> bool {
+        self.links.get(id).is_some_and(Link::is_by_datagrams)
+    }
+
+    /// Ends a link that comes to nothing although the neighbour answers.
+    fn give_up(&mut self, id: LinkId) {
+        self.drop_link(id, Refusal::Identity);
+        self.tell_ladder(id, Rungs::rest);
     }
 
     fn next_wish(&mut self, id: LinkId) -> Wish {
@@ -312,22 +380,18 @@ impl Lane {
         };
         link.up = true;
         link.told = None;
-        // A QUIC connection has a window and a queue of its own. Within a machine there is no
-        // path to spare, and delay tells of its processors alone.
-        let pace = if link.quic.is_some() || link.address.ip().is_loopback() {
-            Pace::Free
-        } else {
-            Pace::Begins(link.session().and_then(Session::rtt))
-        };
-        self.outboxes.open(id, pace);
+        self.outboxes.open(id, link.pace());
         link.peer = Some(peer);
         link.datagram_max = datagram_max.into();
-        let link_address = link.address;
-        tracing::info!(broker = %peer.0, address = %link.address, "link up");
+        if let (End::Dialing(_), Some(rungs)) = (&link.end, &mut link.rungs) {
+            rungs.up(self.now);
+        }
+        let (address, by) = (link.home(), link.transport());
+        tracing::info!(broker = %peer.0, address = %link.address, by, "link up");
         self.control.send(ControlEvent::LinkUp {
             link: id,
             peer: peer.0,
-            address: link_address,
+            address,
         });
         self.links.show(self.now, true, &self.outboxes);
     }
@@ -340,9 +404,9 @@ impl Lane {
             return;
         }
         link.reassembler = sangam_link::Reassembler::default();
-        link.down_since = self.now;
         tracing::warn!(address = %link.address, %reason, "link down");
         self.control.send(ControlEvent::LinkDown(id));
+        self.end_seconds(id);
         self.links.show(self.now, true, &self.outboxes);
     }
 
@@ -352,61 +416,25 @@ impl Lane {
         let Some(link) = self.links.get(id) else {
             return true;
         };
-        match (&link.end, link.configured) {
+        match (&link.end, &link.rungs) {
             (End::Dialing(_), _) => false,
-            (End::Accepted { .. }, true) => {
-                let reliable = self.links.get(id).is_some_and(|link| link.quic.is_some());
-                let dialer = self.links.dialer(reliable);
-                if let Some(link) = self.links.get_mut(id) {
-                    link.end = End::Dialing(Box::new(dialer));
-                }
-                self.redial(id);
+            (End::Accepted { .. }, Some(_)) => {
+                self.dial_again(id);
                 true
             }
-            (End::Accepted { .. }, false) => {
+            (End::Accepted { .. }, None) => {
                 self.links.remove(id);
                 true
             }
         }
     }
 
-    /// Links with the broker at this address, as control organises it.
-    pub(super) fn dial(&mut self, address: SocketAddr) {
-        if let Some(id) = self.links.add_organised(address) {
-            self.redial(id);
-        }
-    }
-
-    /// Gives up a link that was made by [`Self::dial`].
-    pub(super) fn hang_up_at(&mut self, address: SocketAddr) {
-        let Some(id) = self.links.by_address(address) else {
-            return;
-        };
-        if self.links.get(id).is_some_and(|link| link.organised) {
-            self.drop_link(id, Refusal::Goodbye);
-            self.links.remove(id);
-        }
-    }
-
     /// Ends a link from our side.
     pub(super) fn drop_link(&mut self, id: LinkId, reason: Refusal) {
         self.link_down(id, reason);
-        let Some(link) = self.links.get_mut(id) else {
-            return;
-        };
-        match &mut link.end {
-            End::Dialing(dialer) => dialer.handle(self.now, DialInput::Close),
-            End::Accepted { session, .. } => session.handle(self.now, Input::Close(reason)),
-        }
-        self.drain_link(id);
-    }
-
-    pub(super) fn redial(&mut self, id: LinkId) {
-        if let Some(link) = self.links.get_mut(id)
-            && let End::Dialing(dialer) = &mut link.end
-            && !self.aside
-        {
-            dialer.handle(self.now, DialInput::Start);
+        let now = self.now;
+        if let Some(link) = self.links.get_mut(id) {
+            link.tell(now, DialInput::Close, Input::Close(reason));
             self.drain_link(id);
         }
     }
@@ -420,79 +448,11 @@ impl Lane {
         }
     }
 
-    fn send_bytes(&mut self, socket: usize, bytes: &[u8], to: Address) {
+    pub(super) fn send_bytes(&mut self, socket: usize, bytes: &[u8], to: Address) {
         let mut report = SendReport::default();
         self.sender
             .send(&self.sockets[socket], [(to, bytes)], &mut report);
         self.counters
             .dropped_many(DropReason::SendError, report.errors);
-    }
-
-    /// Takes a piece of an event that a neighbour had to split.
-    pub(super) fn fragment(&mut self, id: LinkId, bytes: &[u8]) {
-        let mut whole = std::mem::take(&mut self.whole);
-        let now = self.now;
-        let Some(link) = self.links.get_mut(id) else {
-            return;
-        };
-        let before = *link.reassembler.counters();
-        let joined = link.reassembler.push(now, bytes, &mut whole);
-        let after = *link.reassembler.counters();
-        self.count_given_up(before, after);
-        match joined {
-            Ok(true) => self.event(&whole, Source::Link(id)),
-            Ok(false) => {}
-            Err(_) => self.counters.dropped(DropReason::FragmentInvalid),
-        }
-        self.whole = whole;
-    }
-
-    /// Takes a piece of an event that a client had to split.
-    pub(super) fn fragment_of_client(&mut self, header: &Header, bytes: &[u8], source: Source) {
-        // Strangers may not fill the room for pieces that all clients share.
-        let route = self
-            .snapshot
-            .route(header.stream)
-            .ok_or(DropReason::UnknownStream);
-        if let Err(reason) = route.and_then(|route| may_send(route, source)) {
-            return self.counters.dropped(reason);
-        }
-        let mut whole = std::mem::take(&mut self.whole);
-        let before = *self.reassembler.counters();
-        let joined = self.reassembler.push(self.now, bytes, &mut whole);
-        self.count_given_up(before, *self.reassembler.counters());
-        match joined {
-            Ok(true) => self.event(&whole, source),
-            Ok(false) => {}
-            Err(_) => self.counters.dropped(DropReason::FragmentInvalid),
-        }
-        self.whole = whole;
-    }
-
-    /// Counts events that were given up as pieces are missing.
-    fn count_given_up(&self, before: ReassemblyCounters, after: ReassemblyCounters) {
-        let expired = after.expired - before.expired;
-        let evicted = after.evicted - before.evicted;
-        self.counters
-            .dropped_many(DropReason::ReassemblyTimeout, expired);
-        self.counters
-            .dropped_many(DropReason::ReassemblyFull, evicted);
-    }
-
-    /// Sends an event that is larger than the link's datagrams.
-    pub(super) fn send_in_pieces(&mut self, id: LinkId, packet: &Packet) {
-        let Some((socket, address, most)) = self.links.route_to(id) else {
-            return self.counters.dropped(DropReason::LinkDown);
-        };
-        let Ok(mut pieces) = fragment(packet, most) else {
-            return self.counters.dropped(DropReason::MessageSize);
-        };
-        let mut bytes = std::mem::take(&mut self.whole);
-        bytes.resize(most, 0);
-        while let Some(Ok(len)) = pieces.write_next(&mut bytes) {
-            self.send_bytes(socket, &bytes[..len], address);
-            self.links.sent(id, 1, len as u64);
-        }
-        self.whole = bytes;
     }
 }

@@ -13,12 +13,18 @@ use sangam_model::{Bitrate, Class, StreamId, Time};
 use sangam_wire::Header;
 
 use super::Lane;
+use super::link::Via;
+use super::streams::{End, FEED};
 use crate::broker::Queue;
 
 /// Packets of a kind that may wait for a link.
 const OUTBOX: usize = 2_048;
 /// Video that would wait longer, as the path has become slower since it was queued, goes.
 const STALE: Duration = VIDEO_AGE_MAX.saturating_mul(2);
+
+/// At which rate what waits for a stream is thought to leave: so a burst of 300 kB of video may
+/// wait, which holds the key frames of most cameras, and a frame that has begun is finished.
+const ASSUMED: Bitrate = Bitrate::from_mbps(16);
 
 /// What leaves first.
 #[derive(Clone, Copy)]
@@ -55,10 +61,12 @@ struct Outbox {
 /// How the rate of a link is found.
 #[derive(Debug, Default)]
 pub(super) enum Pace {
-    /// Not at all: the transport has a window of its own, the link stays within the machine, or
+    /// Not at all: the transport has a queue of its own, the link stays within the machine, or
     /// it is down.
     #[default]
     Free,
+    /// By the transport's window, which does not tell it: see [`ASSUMED`].
+    Window,
     /// From the first measurement on; before it hardly anything flows. With the round trip, if
     /// it is known.
     Begins(Option<Duration>),
@@ -77,6 +85,13 @@ impl Outboxes {
         outbox.pacer = Pacer::default();
         outbox.cut.clear();
         outbox.dropped = 0;
+    }
+
+    /// The link goes on by another way.
+    pub(super) fn move_over(&mut self, link: LinkId, pace: Pace) {
+        let outbox = self.outbox(link);
+        outbox.pace = pace;
+        outbox.pacer = Pacer::default();
     }
 
     /// Takes what was measured of a link.
@@ -143,7 +158,7 @@ impl Outboxes {
         };
         let rate = match &outbox.pace {
             Pace::Controlled(control) => Some(control.rate()),
-            Pace::Free | Pace::Begins(_) => None,
+            Pace::Free | Pace::Window | Pace::Begins(_) => None,
         };
         (queue, rate)
     }
@@ -174,8 +189,11 @@ impl Outbox {
 
     /// How long a packet of this kind will wait, at the rate of now.
     fn wait(&self, kind: Kind) -> Duration {
-        let before = &self.bytes[..=kind as usize];
-        self.pacer.time_for(before.iter().sum())
+        let before = self.bytes[..=kind as usize].iter().sum();
+        match self.pace {
+            Pace::Window => ASSUMED.time_for(before),
+            _ => self.pacer.time_for(before),
+        }
     }
 
     fn admit(&mut self, header: &Header, kind: Kind, habits: Shedder) -> Admit {
@@ -262,7 +280,7 @@ impl Lane {
     /// Sends what waits for every link and is due; the rest stays for the next round.
     pub(super) fn send_to_neighbours(&mut self) {
         if self.outboxes.is_empty() {
-            return self.flush_quic();
+            return self.flush_ways();
         }
         for index in 0..self.outboxes.links.len() {
             let mut outbox = std::mem::take(&mut self.outboxes.links[index]);
@@ -277,12 +295,25 @@ impl Lane {
             }
             self.outboxes.links[index] = outbox;
         }
+        self.flush_ways();
+    }
+
+    /// Writes what waits in connections.
+    pub(super) fn flush_ways(&mut self) {
         self.flush_quic();
+        self.flush_streams();
     }
 
     fn send_outbox(&mut self, link: LinkId, outbox: &mut Outbox) {
-        if self.links.get(link).is_some_and(|link| link.quic.is_some()) {
-            return self.send_by_quic(link, outbox.take());
+        match self
+            .links
+            .get(link)
+            .filter(|link| link.up)
+            .map(|link| &link.via)
+        {
+            Some(Via::Quic(_)) => return self.send_by_quic(link, outbox.take()),
+            Some(Via::Stream(_)) => return self.send_by_stream(link, outbox),
+            Some(Via::Datagrams) | None => {}
         }
         let Some((socket, address, datagram_max)) = self.links.route_to(link) else {
             let lost = outbox.take().count() as u64;
@@ -311,6 +342,31 @@ impl Lane {
                 return;
             }
         }
+    }
+
+    /// Gives a stream what it takes, in the order of service.
+    fn send_by_stream(&mut self, link: LinkId, outbox: &mut Outbox) {
+        let end = self.links.get_mut(link).and_then(|link| link.stream_mut());
+        let Some(framed) = end.and_then(End::framed) else {
+            return;
+        };
+        let (mut packets, mut bytes) = (0, 0);
+        for kind in KINDS {
+            while framed.queued().bytes < FEED
+                && let Some((packet, _)) = outbox.queues[kind as usize].pop_front()
+            {
+                let len = packet.len() as u64;
+                outbox.bytes[kind as usize] -= len;
+                match framed.push(packet) {
+                    Ok(()) => (packets, bytes) = (packets + 1, bytes + len),
+                    Err(_) => outbox.refused.push(DropReason::SendBufferFull),
+                }
+            }
+        }
+        self.counters.relayed.packets.add(packets);
+        self.counters.relayed.bytes.add(bytes);
+        self.links.sent(link, packets, bytes);
+        self.has_to_write(link);
     }
 
     /// Sends packets in order; how many the kernel took or refused for good.

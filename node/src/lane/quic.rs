@@ -4,31 +4,27 @@
 //! Frames travel on a stream, but pings and pongs as datagrams, so that a link's life is judged
 //! by the path and not by what must be repeated on it.
 
-use std::time::Duration;
-
 use sangam_broker::{Admit, DropReason, LinkId};
 use sangam_io::pool::Packet;
 use sangam_io::quic::{Endpoint, Event};
 use sangam_link::{DialInput, Input, Verdict};
 use sangam_model::{BrokerId, Incarnation};
-use sangam_wire::{Frame, Hello, Refusal, Refuse, Role, VERSION, Welcome, is_event};
+use sangam_wire::{Capabilities, Frame, Hello, Refusal, Refuse, Role, VERSION, Welcome, is_event};
 
 use super::Lane;
-use super::aside::is_later_life;
+use super::calls::Rungs;
 use super::endpoints::Place;
 use super::ingest::Source;
-use super::links::End;
+use super::link::{End, Via};
 use crate::shedders::Shedders;
 use crate::welcome::{RETRY_AFTER, of_no_version};
 
-/// A link that QUIC cannot bring up for so long is brought up by datagrams meanwhile.
-const STAND_IN_AFTER: Duration = Duration::from_secs(3);
 /// Batches of one endpoint before others have their turn.
 const BATCHES_PER_ROUND: usize = 4;
 /// How a link over QUIC reaches its neighbour.
 #[derive(Debug)]
 pub(super) struct Way {
-    connection: Option<Place>,
+    pub(super) connection: Option<Place>,
     /// What the neighbour's certificate must be for, if it is ours to dial.
     name: String,
     shedders: Shedders,
@@ -82,7 +78,7 @@ impl Lane {
         more
     }
 
-    /// Runs the timers of connections, and the links that stand in for others.
+    /// Runs the timers of connections.
     pub(super) fn run_quic(&mut self) {
         for index in 0..self.quic.endpoints.len() {
             let endpoint = &mut self.quic.endpoints[index];
@@ -91,9 +87,7 @@ impl Lane {
                 self.take_quic(index);
             }
         }
-        for id in self.links.ids() {
-            self.run_stand_in(id);
-        }
+        self.quic.look_at(self.streams.certificate(), self.now);
     }
 
     /// Sends what waits at the endpoints.
@@ -153,14 +147,7 @@ impl Lane {
         let Some(id) = link else {
             return self.counters.dropped(DropReason::UnknownPeer);
         };
-        let Some(link) = self.links.get_mut(id) else {
-            return;
-        };
-        match &mut link.end {
-            End::Dialing(dialer) => dialer.handle(self.now, DialInput::Frame(&frame)),
-            End::Accepted { session, .. } => session.handle(self.now, Input::Frame(&frame)),
-        }
-        self.drain_link(id);
+        self.frame_of(id, &frame);
     }
 
     fn hello_by_quic(&mut self, hello: &Hello, at: Place) {
@@ -191,15 +178,17 @@ impl Lane {
         peer: (BrokerId, Incarnation),
         at: Place,
     ) -> Result<(), Refusal> {
-        if peer.0 == self.id || self.quic.identity(at) != Some(peer.0) {
+        if peer.0 == self.id || self.aside || self.quic.identity(at) != Some(peer.0) {
+            self.counters.dropped(DropReason::LinkIdentity);
             return Err(Refusal::Identity);
         }
         let address = self.quic.peer(at).ok_or(Refusal::Silent)?;
         let known = self.links.by_quic(address);
+        let mut beside = None;
         if let Some(other) = self.links.with_peer(peer.0, known) {
-            self.make_way(other, peer)?;
+            beside = self.make_way(other, (peer, hello))?;
         }
-        let end = self.links.accepted_by_quic(hello, self.now);
+        let end = self.links.accepted_over(hello, self.now);
         let id = match known {
             Some(id) => {
                 let link = self.links.get(id).ok_or(Refusal::Full)?;
@@ -211,44 +200,40 @@ impl Lane {
                 self.hang_up(id);
                 let link = self.links.get_mut(id).ok_or(Refusal::Full)?;
                 link.end = end;
-                if let Some(way) = &mut link.quic {
+                if let Some(way) = link.quic_mut() {
                     way.connection = Some(at);
                 }
                 id
             }
             None => {
-                let way = Way::over(at);
-                let added = self.links.add_by_quic(address, end, way);
+                let added = self.links.place(address, end, Via::Quic(Way::over(at)));
                 added.ok_or(Refusal::Full)?
             }
         };
         self.quic.links.insert(at, id);
         self.welcome_by_quic(id, hello, at);
-        self.link_up(id, peer, self.links.greeting.datagram_max);
+        match beside {
+            Some(of) => self.links.called_beside(id, of, self.now),
+            None => self.link_up(id, peer, self.links.greeting.datagram_max),
+        }
         self.drain_link(id);
         Ok(())
     }
 
-    /// A second link to a broker: it may replace one by datagrams, or one of an earlier life.
+    /// A second link to a broker: it may replace one by datagrams at once, as neighbours of the
+    /// release before want it to.
     fn make_way(
         &mut self,
         other: LinkId,
-        (id, life): (BrokerId, Incarnation),
-    ) -> Result<(), Refusal> {
+        (peer, hello): ((BrokerId, Incarnation), &Hello),
+    ) -> Result<Option<LinkId>, Refusal> {
+        let wants = hello.capabilities.contains(Capabilities::SECOND_WAY);
         let link = self.links.get(other).ok_or(Refusal::Invalid)?;
-        if link.quic.is_some() {
-            if link.peer == Some((id, life)) {
-                return Err(Refusal::Invalid);
-            }
-            if link
-                .peer
-                .is_some_and(|(_, known)| !is_later_life(life, known))
-            {
-                return Err(Refusal::Identity);
-            }
+        if link.is_by_datagrams() && !wants {
+            self.drop_link(other, Refusal::Leaving);
+            return Ok(None);
         }
-        self.drop_link(other, Refusal::Leaving);
-        Ok(())
+        self.judge_second(other, (peer, wants))
     }
 
     fn welcome_by_quic(&mut self, id: LinkId, hello: &Hello, at: Place) {
@@ -275,10 +260,11 @@ impl Lane {
 
     /// Whether the neighbour behind a link has proved to be this broker.
     pub(super) fn is_proved(&self, id: LinkId, broker: BrokerId) -> bool {
-        match self.links.get(id).and_then(|link| link.quic.as_ref()) {
+        match self.links.get(id).map(|link| &link.via) {
             // A trusted network answers for datagrams.
-            None => true,
-            Some(way) => {
+            None | Some(Via::Datagrams) => true,
+            Some(Via::Stream(end)) => end.is_proved(broker),
+            Some(Via::Quic(way)) => {
                 let identity = way.connection.and_then(|at| self.quic.identity(at));
                 identity == Some(broker)
             }
@@ -288,16 +274,24 @@ impl Lane {
     /// A dialer wants a connection.
     pub(super) fn connect(&mut self, id: LinkId) {
         self.hang_up(id);
+        match self.links.get(id).map(|link| &link.via) {
+            Some(Via::Quic(_)) => self.connect_quic(id),
+            Some(Via::Stream(_)) => self.connect_stream(id),
+            Some(Via::Datagrams) | None => {}
+        }
+    }
+
+    fn connect_quic(&mut self, id: LinkId) {
         let Some(link) = self.links.get_mut(id) else {
             return;
         };
-        let Some(way) = &mut link.quic else { return };
-        let family =
-            |endpoint: &Endpoint| endpoint.local_addr().is_ipv6() == link.address.is_ipv6();
+        let address = link.address;
+        let Some(way) = link.quic_mut() else { return };
+        let family = |endpoint: &Endpoint| endpoint.local_addr().is_ipv6() == address.is_ipv6();
         let tried = match self.quic.endpoints.iter().position(family) {
             None => Err("no QUIC address of its family".to_owned()),
             Some(endpoint) => self.quic.endpoints[endpoint]
-                .connect(self.now, link.address, &way.name)
+                .connect(self.now, address, &way.name)
                 .map(|key| Place { endpoint, key }),
         };
         match tried {
@@ -311,7 +305,8 @@ impl Lane {
 
     /// Forgets the connection of a link.
     pub(super) fn hang_up(&mut self, id: LinkId) {
-        let way = self.links.get_mut(id).and_then(|link| link.quic.as_mut());
+        self.hang_up_stream(id);
+        let way = self.links.get_mut(id).and_then(|link| link.quic_mut());
         let Some(way) = way else { return };
         way.shedders = Shedders::default();
         if let Some(at) = way.connection.take() {
@@ -319,19 +314,25 @@ impl Lane {
         }
     }
 
-    fn lost(&mut self, id: LinkId, cause: &str) {
+    /// The connection of a link is gone, or has not come about.
+    pub(super) fn lost(&mut self, id: LinkId, cause: &str) {
+        self.forget_stream(id);
+        self.tell_ladder(id, Rungs::failed);
+        let now = self.now;
         let Some(link) = self.links.get_mut(id) else {
             return;
         };
-        tracing::warn!(address = %link.address, cause, "no QUIC connection to a neighbour");
-        if let Some(way) = &mut link.quic {
+        let by = link.transport();
+        tracing::warn!(address = %link.address, by, cause, "no connection to a neighbour");
+        if let Some(way) = link.quic_mut() {
             way.connection = None;
         }
-        match &mut link.end {
-            End::Dialing(dialer) => dialer.handle(self.now, DialInput::TransportLost),
-            End::Accepted { session, .. } => session.handle(self.now, Input::TransportLost),
+        link.tell(now, DialInput::TransportLost, Input::TransportLost);
+        match link.second {
+            // Whoever dials has nothing to say then.
+            Some(_) => self.forget_second(id),
+            None => self.drain_link(id),
         }
-        self.drain_link(id);
     }
 
     fn tell_dialer(&mut self, id: LinkId, input: DialInput<'_>) {
@@ -345,10 +346,14 @@ impl Lane {
 
     /// Sends a link frame over the link's connection.
     pub(super) fn send_frame(&mut self, id: LinkId, frame: &[u8]) {
-        let way = self.links.get(id).and_then(|link| link.quic.as_ref());
-        let sent = way
-            .and_then(|way| way.connection)
-            .is_some_and(|at| self.quic.send_frame(at, frame));
+        let sent = match self.links.get(id).map(|link| &link.via) {
+            Some(Via::Quic(way)) => {
+                let at = way.connection;
+                at.is_some_and(|at| self.quic.send_frame(at, frame))
+            }
+            Some(Via::Stream(_)) => self.push_frame(id, frame),
+            Some(Via::Datagrams) | None => false,
+        };
         if !sent {
             self.counters.dropped(DropReason::ControlOverflow);
         }
@@ -357,7 +362,7 @@ impl Lane {
     /// Hands events over to the link's connection, or sheds them.
     pub(super) fn send_by_quic(&mut self, id: LinkId, events: impl Iterator<Item = Packet>) {
         let link = self.links.get_mut(id).filter(|link| link.up);
-        let way = link.and_then(|link| link.quic.as_mut());
+        let way = link.and_then(|link| link.quic_mut());
         let Some((way, at)) = way.and_then(|way| way.connection.map(|at| (way, at))) else {
             let lost = events.count() as u64;
             return self.counters.dropped_many(DropReason::LinkDown, lost);
@@ -384,31 +389,5 @@ impl Lane {
         self.counters.relayed.packets.add(packets);
         self.counters.relayed.bytes.add(bytes);
         self.links.sent(id, packets, bytes);
-    }
-
-    /// Dials a stand-in when its link has been down for a while.
-    fn run_stand_in(&mut self, id: LinkId) {
-        let Some(first) = self.links.get(id).and_then(|link| link.stands_in_for) else {
-            return;
-        };
-        let missed = self
-            .links
-            .get(first)
-            .is_some_and(|link| !link.up && self.now - link.down_since >= STAND_IN_AFTER);
-        if missed {
-            // Nothing if it is dialling already.
-            self.redial(id);
-        }
-    }
-
-    /// A link is up: what stood in for it ends.
-    pub(super) fn end_stand_in(&mut self, id: LinkId) {
-        let stands_in = |other: &LinkId| {
-            let link = self.links.get(*other);
-            link.is_some_and(|link| link.stands_in_for == Some(id))
-        };
-        if let Some(other) = self.links.ids().find(stands_in) {
-            self.drop_link(other, Refusal::Leaving);
-        }
     }
 }

@@ -17,6 +17,7 @@ mod quic;
 mod quic_links;
 mod slow;
 mod stage;
+mod stream_links;
 mod streams;
 mod tokens;
 mod urgency;

@@ -10,7 +10,7 @@ fn joined(count: u32) -> Vec<Broker> {
     let seed = udp_of(&first);
     let join = |id| {
         start(BrokerConfig {
-            join: vec![seed],
+            join: vec![seed.into()],
             ..config(id)
         })
     };

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use sangam_io::quic::broker_of;
 use sangam_io::tls::Identity;
 use sangam_model::BrokerId;
-use sangam_node::{Broker, BrokerConfig, QuicLinks, QuicNeighbour};
+use sangam_node::{Broker, BrokerConfig, LinkWay, Neighbour};
 
 use crate::support::certificates::Authority;
 use crate::support::*;
@@ -16,29 +16,25 @@ fn id_of(own: &Arc<Identity>) -> BrokerId {
 }
 
 /// A broker that shows a certificate, believes an authority, and dials these.
-fn member(own: &Arc<Identity>, believes: &Authority, dial: Vec<QuicNeighbour>) -> BrokerConfig {
+fn member(own: &Arc<Identity>, believes: &Authority, neighbours: Vec<Neighbour>) -> BrokerConfig {
     BrokerConfig {
         id: id_of(own),
-        quic_links: QuicLinks {
-            listen: vec![SocketAddr::from(([127, 0, 0, 1], 0))],
-            dial,
-        },
+        quic_links: vec![SocketAddr::from(([127, 0, 0, 1], 0))],
+        neighbours,
         authorities: Some(believes.roots()),
         identity: Some(own.clone()),
         ..config(1)
     }
 }
 
-fn to(broker: &Broker) -> QuicNeighbour {
+fn to(broker: &Broker) -> Neighbour {
     at(broker.addresses().quic_links[0])
 }
 
-fn at(address: SocketAddr) -> QuicNeighbour {
-    QuicNeighbour {
-        address,
-        name: address.ip().to_string(),
-        fallback: None,
-    }
+fn at(address: SocketAddr) -> Neighbour {
+    let name = address.ip().to_string();
+    let way = LinkWay::Quic { address, name };
+    Neighbour { ways: vec![way] }
 }
 
 fn transports(broker: &Broker) -> Vec<&'static str> {
@@ -119,7 +115,7 @@ fn a_neighbour_that_comes_back_is_linked_again() {
     drop(first);
     links_up(&near, 0);
     let mut again = member(&own, &authority, Vec::new());
-    again.quic_links.listen = vec![address];
+    again.quic_links = vec![address];
     again.incarnation.0 += 1;
     let again = start(again);
     links_up(&near, 1);
@@ -133,9 +129,9 @@ fn two_brokers_that_dial_each_other_have_one_link() {
     let free = || SocketAddr::from(([127, 0, 0, 1], free_port()));
     let (first_at, second_at) = (free(), free());
     let mut first = member(&one, &authority, vec![at(second_at)]);
-    first.quic_links.listen = vec![first_at];
+    first.quic_links = vec![first_at];
     let mut second = member(&two, &authority, vec![at(first_at)]);
-    second.quic_links.listen = vec![second_at];
+    second.quic_links = vec![second_at];
     let (first, second) = (start(first), start(second));
     links_up(&first, 1);
     links_up(&second, 1);
@@ -150,10 +146,10 @@ fn datagrams_stand_in_for_quic_until_it_gets_through() {
     // A port at which nobody answers yet.
     let address = SocketAddr::from(([127, 0, 0, 1], free_port()));
     let mut far = member(&own, &authority, Vec::new());
-    far.quic_links.listen = vec![SocketAddr::from(([127, 0, 0, 1], 0))];
+    far.quic_links = vec![SocketAddr::from(([127, 0, 0, 1], 0))];
     let deaf = start(far.clone());
     let mut neighbour = at(address);
-    neighbour.fallback = Some(udp_of(&deaf));
+    neighbour.ways.push(LinkWay::Udp(udp_of(&deaf)));
     let near = start(member(&other, &authority, vec![neighbour]));
     links_up(&near, 1);
     assert_eq!(transports(&near), ["udp"]);
@@ -162,7 +158,7 @@ fn datagrams_stand_in_for_quic_until_it_gets_through() {
     let public = udp_of(&deaf);
     drop(deaf);
     far.udp = vec![public];
-    far.quic_links.listen = vec![address];
+    far.quic_links = vec![address];
     far.incarnation.0 += 1;
     let hearing = start(far);
     eventually("the link climbs up", || transports(&near) == ["quic"]);

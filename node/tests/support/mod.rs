@@ -399,6 +399,11 @@ impl Flow {
         }
     }
 
+    /// The number of the next event.
+    pub(crate) fn sent(&self) -> u32 {
+        self.next
+    }
+
     fn send(&mut self, number: u32) -> Result<u16, SendError> {
         self.publisher
             .send(Outgoing::new(&numbered(number, self.len)))

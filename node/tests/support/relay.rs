@@ -3,7 +3,7 @@
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -18,6 +18,8 @@ struct State {
     paused: AtomicBool,
     cut: AtomicBool,
     over: AtomicBool,
+    /// Bytes each second and direction; 0: as many as come.
+    rate: AtomicU64,
 }
 
 impl Relay {
@@ -55,9 +57,25 @@ impl Relay {
         self.state.paused.store(paused, Ordering::Relaxed);
     }
 
+    /// Carries so many bytes a second in each direction, until told otherwise.
+    pub(crate) fn slow_down(&self, rate: Option<u64>) {
+        self.state.rate.store(rate.unwrap_or(0), Ordering::Relaxed);
+    }
+
     /// Ends every connection, and each that comes, until told otherwise.
     pub(crate) fn cut(&self, cut: bool) {
         self.state.cut.store(cut, Ordering::Relaxed);
+    }
+}
+
+impl State {
+    /// Spends the time that so many bytes take.
+    fn wait_for(&self, count: usize) {
+        if let Some(micros) =
+            (count as u64 * 1_000_000).checked_div(self.rate.load(Ordering::Relaxed))
+        {
+            thread::park_timeout(Duration::from_micros(micros));
+        }
     }
 }
 
@@ -83,7 +101,7 @@ fn pump(mut from: TcpStream, mut to: TcpStream, state: Arc<State>) {
             match from.read(&mut bytes) {
                 Ok(0) => break,
                 Ok(count) if to.write_all(&bytes[..count]).is_err() => break,
-                Ok(_) => {}
+                Ok(count) => state.wait_for(count),
                 Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
                 Err(_) => break,
             }

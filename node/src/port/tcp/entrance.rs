@@ -6,9 +6,11 @@ use std::os::fd::{AsFd as _, BorrowedFd};
 
 use sangam_io::stream::{Framed, OutLimits};
 use sangam_io::tcp::accept;
+use sangam_wire::Hello;
 
 use crate::certificate::Certificate;
 use crate::config::Transport;
+use crate::lane::{Caller, Reception};
 
 /// A listener and what is spoken there.
 #[derive(Debug)]
@@ -16,12 +18,28 @@ pub(crate) struct Entrance {
     pub(crate) listener: TcpListener,
     pub(crate) transport: Transport,
     pub(crate) certificate: Certificate,
+    /// Where neighbours go.
+    pub(crate) reception: Reception,
 }
 
 /// Somebody who came, or `None` if the opening cannot even begin.
 pub(super) type Arrival = (Option<Framed>, SocketAddr);
 
 impl Entrance {
+    /// Hands a neighbour over to the lane; whether that takes it.
+    pub(super) fn hand_over(&self, framed: Framed, (hello, address): (Hello, SocketAddr)) -> bool {
+        let caller = Caller {
+            framed,
+            hello,
+            address,
+            transport: self.transport,
+        };
+        let (lane, waker) = &self.reception;
+        let taken = lane.try_send(caller).is_ok();
+        waker.wake();
+        taken
+    }
+
     pub(super) fn fd(&self) -> BorrowedFd<'_> {
         self.listener.as_fd()
     }

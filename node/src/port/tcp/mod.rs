@@ -1,6 +1,7 @@
 //! Clients over streams (TCP, TLS, WebSocket): the same units, a bounded queue for each.
 
 mod entrance;
+mod hello;
 mod peer;
 
 use std::collections::HashMap;
@@ -16,18 +17,18 @@ use sangam_io::pool::{Packet, PacketMut};
 use sangam_io::port::{Action, Context, Delivery, PeerKey, Peers, Port};
 use sangam_io::stream::{Framed, FramedError, OutLimits, Progress};
 use sangam_io::timer::Wheel;
-use sangam_link::{Acceptor, Input, Output, Session, SessionConfig, Timing, Verdict};
+use sangam_link::{Acceptor, Input, Output, Session};
 use sangam_model::Time;
 use sangam_model::limits::CONTROL_QUEUE_MAX;
 use sangam_wire::feedback::Feedback;
-use sangam_wire::{Frame, Hello, Message, Refusal, Role, Welcome, WireError, is_event};
+use sangam_wire::{Frame, Message, Refusal, is_event};
 
 use super::request;
 use crate::addresses::Knock;
 use crate::bucket::Bucket;
 use crate::counters::Counters;
 use crate::feedback;
-use crate::welcome::{Greeting, of_no_version};
+use crate::welcome::Greeting;
 pub(crate) use entrance::Entrance;
 use peer::Peer;
 
@@ -127,6 +128,7 @@ impl TcpPort {
             shedders: HashMap::new(),
             answers: Vec::new(),
             refused: false,
+            neighbour: None,
         });
         let token = cx.token | u64::from(key + 1);
         if let Err(error) = cx.poller.add(framed.fd(), token, Interest::Read) {
@@ -147,6 +149,9 @@ impl TcpPort {
         let Some(peer) = self.peers.get_mut(key) else {
             return;
         };
+        if let Some(hello) = peer.neighbour.take() {
+            return self.hand_over(key, framed, hello, cx);
+        }
         for answer in peer.answers.drain(..) {
             // The queue is empty before the hello is answered.
             let _ = framed.push_bytes(&answer);
@@ -211,50 +216,6 @@ impl TcpPort {
         {
             session.handle(cx.now, Input::Frame(&frame));
         }
-    }
-
-    /// A frame that cannot be read; of a hello from another release it is known what to answer.
-    fn unreadable(&mut self, key: PeerKey, bytes: &[u8], error: WireError) {
-        self.counters.dropped(error.into());
-        if let (Some(refuse), Some(peer)) = (of_no_version(bytes), self.peers.get_mut(key)) {
-            peer.answer(&Frame::Refuse(refuse));
-        }
-    }
-
-    fn hello(&mut self, key: PeerKey, hello: &Hello, cx: &mut Context<'_>) {
-        let verdict = self.acceptor.judge_stream(hello);
-        let Some(peer) = self.peers.get_mut(key) else {
-            return;
-        };
-        if peer.session.is_some() || hello.role != Role::Client {
-            return self.counters.dropped(DropReason::ControlUnexpected);
-        }
-        let frame = match verdict {
-            Verdict::Retry(frame) | Verdict::Refuse(frame) => frame,
-            Verdict::Accept { .. } if peer.surplus => {
-                self.counters.dropped(DropReason::AddressFull);
-                Frame::Refuse(Greeting::no_room(hello, Refusal::Limit))
-            }
-            Verdict::Accept { .. } if !self.greeting.enter() => {
-                Frame::Refuse(Greeting::no_room(hello, Refusal::Full))
-            }
-            Verdict::Accept { .. } => {
-                let config = SessionConfig {
-                    number: self.greeting.next_session(),
-                    timing: Timing::accepting(self.greeting.keepalive()),
-                    datagram_max: self.greeting.datagram_max,
-                    reliable: true,
-                };
-                peer.session = Some(Session::new(config, cx.now));
-                Frame::Welcome(Welcome {
-                    session: config.number,
-                    datagram_max: config.datagram_max,
-                    media_port: 0,
-                    ..self.greeting.welcome(hello)
-                })
-            }
-        };
-        peer.answer(&frame);
     }
 
     /// Carries out what a session wants, writes, and sets the timer.

@@ -9,7 +9,7 @@ use sangam_io::pool::Packet;
 use sangam_io::stream::Framed;
 use sangam_link::Session;
 use sangam_model::{Class, StreamId};
-use sangam_wire::{Flags, Frame};
+use sangam_wire::{Flags, Frame, Hello};
 
 /// Above this a client gets no more video, until a key frame finds room.
 const VIDEO_BYTES: usize = 128 << 10;
@@ -36,6 +36,8 @@ pub(super) struct Peer {
     pub(super) answers: Vec<Vec<u8>>,
     /// Closed once the answers are written.
     pub(super) refused: bool,
+    /// It is no client but a neighbour.
+    pub(super) neighbour: Option<Hello>,
 }
 
 impl Peer {

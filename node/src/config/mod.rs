@@ -1,5 +1,7 @@
 //! What a broker is started with.
 
+mod neighbour;
+
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -10,6 +12,8 @@ use sangam_model::{BrokerId, Filter, Incarnation, MediaInfo, Topic, limits};
 use sangam_reliable::Limits;
 
 use crate::Authority;
+
+pub use neighbour::{LinkWay, Neighbour, StreamWay};
 
 /// How events wait for delivery.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -130,27 +134,6 @@ pub struct LegSend {
     pub filter: Filter,
 }
 
-/// A neighbour that is dialled by QUIC.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct QuicNeighbour {
-    /// Its port for neighbours.
-    pub address: SocketAddr,
-    /// What its certificate must be for: a host name or an address.
-    pub name: String,
-    /// Its public UDP port, used as long as QUIC does not get through.
-    pub fallback: Option<SocketAddr>,
-}
-
-/// Links to neighbours by QUIC: they show certificates of [`BrokerConfig::authorities`], which like
-/// our own must hold the Ed25519 key that the broker's id is the hash of.
-#[derive(Clone, Debug, Default)]
-pub struct QuicLinks {
-    /// Where neighbours may dial, at most one address per family; port 0 lets the kernel choose.
-    pub listen: Vec<SocketAddr>,
-    /// Neighbours to dial.
-    pub dial: Vec<QuicNeighbour>,
-}
-
 /// Reliable topics.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReliableConfig {
@@ -191,17 +174,21 @@ pub struct BrokerConfig {
     pub streams: Vec<(Transport, SocketAddr)>,
     /// Whose pages may open WebSockets, such as `https://meet.example.org`; everybody's if empty.
     pub ws_origins: Vec<String>,
-    /// The certificate shown at encrypted ones.
+    /// The certificate shown at encrypted ones. Where links are encrypted it holds, as the
+    /// neighbours' do, the Ed25519 key that the broker's id is the hash of.
     pub identity: Option<Arc<Identity>>,
-    /// Whose certificates count if a client shows one; nobody has to, but neighbours by QUIC.
+    /// Whose certificates count if a client shows one; nobody has to, but neighbours.
     pub authorities: Option<Roots>,
-    /// Neighbour brokers to dial.
+    /// Neighbour brokers to dial by datagrams alone.
     pub links: Vec<SocketAddr>,
-    /// Links by QUIC.
-    pub quic_links: QuicLinks,
+    /// Neighbour brokers to dial by other ways as well.
+    pub neighbours: Vec<Neighbour>,
+    /// Where neighbours may dial by QUIC, at most one address per family; port 0 lets the kernel
+    /// choose. By streams they dial where clients do.
+    pub quic_links: Vec<SocketAddr>,
     /// Brokers by which to join a network: links are then made, and given up, as the map asks for
-    /// it. With none the broker keeps to `links`, and takes what others make.
-    pub join: Vec<SocketAddr>,
+    /// it. With none the broker keeps to its neighbours, and takes what others make.
+    pub join: Vec<Neighbour>,
     /// Where the broker stands, as its operator calls the place; at most 32 bytes.
     pub region: String,
     /// Where other brokers may dial this one, if not where it listens.
@@ -256,7 +243,12 @@ impl BrokerConfig {
 
     /// Whether there are neighbours to dial.
     pub(crate) fn dials(&self) -> bool {
-        !self.links.is_empty() || !self.join.is_empty() || !self.quic_links.dial.is_empty()
+        !self.links.is_empty() || self.listed().next().is_some()
+    }
+
+    /// Neighbours with lists of ways, those to join by included.
+    pub(crate) fn listed(&self) -> impl Iterator<Item = &Neighbour> {
+        self.neighbours.iter().chain(&self.join)
     }
 }
 
@@ -276,10 +268,11 @@ impl Default for BrokerConfig {
             identity: None,
             authorities: None,
             links: Vec::new(),
+            neighbours: Vec::new(),
+            quic_links: Vec::new(),
             join: Vec::new(),
             region: String::new(),
             public_address: None,
-            quic_links: QuicLinks::default(),
             accept_links: vec![Network {
                 address: loopback.ip(),
                 prefix: 8,
