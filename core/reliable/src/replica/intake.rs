@@ -117,9 +117,13 @@ impl Replica {
         } else {
             sequence - 1
         };
-        cx.counters.gaps += u64::from(run.last > 0 && before > run.last);
-        run.last = run.last.max(before);
-        run.stable = run.stable.max(before);
+        if before > run.last {
+            // What does not come has not to be waited for. What has come is held only once
+            // [`Self::note_stable`] says so: it is here, and maybe on no disk yet.
+            cx.counters.gaps += u64::from(run.last > 0);
+            run.last = before;
+            run.stable = run.stable.max(before);
+        }
         if !record.is_mark() {
             cx.counters.fed += 1;
             self.append(cx.now, record, Some(from));
