@@ -8,6 +8,8 @@
 mod check;
 mod client;
 mod disk;
+mod pause;
+mod ways;
 mod world;
 
 use core::time::Duration;
@@ -34,6 +36,9 @@ fn seeds(count: u64, known: &[u64]) -> Vec<u64> {
     )
 }
 
+/// Once all know what has changed, everything goes on within so long.
+const PAUSE_MAX: Duration = Duration::from_millis(1_000);
+
 #[test]
 fn with_one_failure_at_a_time_nothing_is_lost_or_doubled_and_all_is_in_order() {
     let limits = Limits {
@@ -44,6 +49,7 @@ fn with_one_failure_at_a_time_nothing_is_lost_or_doubled_and_all_is_in_order() {
         let mut world = World::new(seed, limits, Faults::OneAtATime);
         world.run();
         world.check_complete();
+        world.check_pauses(PAUSE_MAX);
     }
 }
 
@@ -73,6 +79,7 @@ fn what_durable_brokers_have_acknowledged_survives_the_death_of_all() {
         let mut world = World::new(seed, limits, Faults::Blackout);
         world.run();
         world.check_complete();
+        world.check_pauses(PAUSE_MAX);
     }
 }
 
