@@ -31,6 +31,7 @@ mod fragment;
 mod liveness;
 mod measure;
 mod pacer;
+mod path;
 mod random;
 mod rate;
 mod reassemble;

@@ -34,8 +34,10 @@ impl Capabilities {
     pub const FRAGMENTS: Self = Self(1);
     /// Understands traces.
     pub const TRACES: Self = Self(2);
+    /// Answers pings that are longer than other frames may be.
+    pub const PROBES: Self = Self(4);
     /// What this build can do.
-    pub const OURS: Self = Self(3);
+    pub const OURS: Self = Self(7);
 
     /// What both can do.
     #[must_use]

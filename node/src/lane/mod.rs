@@ -13,6 +13,7 @@ mod links;
 mod neighbours;
 mod outbox;
 mod quic;
+mod wish;
 
 use std::io;
 use std::sync::Arc;
