@@ -1,7 +1,15 @@
-//! Two brokers in two network namespaces, joined by a path that carries 1,280 bytes.
+//! Two brokers in two network namespaces, joined by a path that carries 1,280 bytes, from the
+//! beginning or from some moment on.
 
-use std::process::Command;
+#![allow(clippy::unwrap_used, reason = "helpers of a test fail like a test")]
 
+mod common;
+
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use common::{Running, sangam};
+use sangam_emulator::{Emulator, Quality, Site, with_privileges};
 use serde_json::Value;
 
 /// Runs in namespaces of its own, which end with it. `$1` is the sangam binary.
@@ -84,4 +92,86 @@ fn packets_of_1460_bytes_cross_a_path_of_1280() {
         .and_then(|n| n.parse().ok())
         .expect("FragCreates");
     assert_eq!(created, 0, "we split, so IP does not have to: {ip}");
+}
+
+/// A broker that a site's neighbours may link to.
+fn serve(site: &Site, more: &[&str]) -> Running {
+    let listen = format!("{}:4600", site.v4());
+    let args = "serve --json --no-auth --log warn --http 127.0.0.1:0 --listen";
+    let args: Vec<_> = args.split(' ').chain([listen.as_str()]).collect();
+    let mut command = sangam(&args);
+    command.args(more).env("SANGAM_LINKS_ACCEPT", "10.0.0.0/8");
+    site.place(&mut command);
+    let mut running = Running::start(command);
+    running.json_line();
+    running
+}
+
+/// Packets of 1,400 bytes and more, but for the last of each frame.
+fn camera(site: &Site) -> Running {
+    let mut command = Command::new("ffmpeg");
+    command
+        .args("-v error -re -f lavfi -i testsrc2=size=640x360:rate=25 -t 60".split(' '))
+        .args("-c:v libx264 -preset ultrafast -tune zerolatency -g 25 -bf 0".split(' '))
+        .args("-b:v 2M -payload_type 96 -f rtp".split(' '))
+        .arg("rtp://127.0.0.1:5004?pkt_size=1420")
+        .stdin(Stdio::null());
+    site.place(&mut command);
+    Running::start(command)
+}
+
+/// What a player at this site gets in so many seconds: packets, and how many are missing.
+fn play(site: &Site, seconds: &str) -> (u64, u64) {
+    let from = format!("{}:4600", site.v4());
+    let mut command = sangam(&["play", "--json", "--topic", "narrow/#", "--from", &from]);
+    command.args(["--seconds", seconds]);
+    site.place(&mut command);
+    let (code, lines) = Running::start(command).end();
+    assert_eq!(code, 0, "{lines}");
+    let summary: Value = serde_json::from_str(lines.lines().last().unwrap()).unwrap();
+    let stream = &summary["streams"][0];
+    let number = |name: &str| stream[name].as_u64().unwrap();
+    (number("packets"), number("lost"))
+}
+
+#[test]
+fn video_goes_on_when_a_link_is_narrowed_and_nobody_says_so() {
+    let name = "video_goes_on_when_a_link_is_narrowed_and_nobody_says_so";
+    with_privileges(name, narrowed_in_silence);
+}
+
+fn narrowed_in_silence() {
+    let network = Emulator::new(&["near", "far"], 1).unwrap();
+    let path = Quality::delayed(Duration::from_millis(10));
+    network.control().set_both(0, 1, &path).unwrap();
+    let [near, far] = network.sites() else {
+        panic!("two sites");
+    };
+    let leg = "name=cam,topic=narrow/cam,receive=127.0.0.1:5004,rtcp=next-port,media=96 H264/90000";
+    let mut first = serve(near, &["--leg", leg]);
+    let log = first.log();
+    let link = format!("{}:4600", near.v4());
+    let _second = serve(far, &["--link", &link]);
+    let _camera = camera(near);
+    let (packets, lost) = play(far, "2");
+    assert!(packets > 200, "{packets}");
+    assert_eq!(lost, 0);
+
+    let hole = Quality {
+        mtu: 1_280,
+        silent: true,
+        ..path
+    };
+    network.control().set_both(0, 1, &hole).unwrap();
+    // Found while the broker sends, so somebody has to listen.
+    let mut listener = sangam(&["play", "--json", "--topic", "narrow/#", "--from"]);
+    listener.args([format!("{}:4600", far.v4()).as_str(), "--seconds", "60"]);
+    far.place(&mut listener);
+    let _listener = Running::start(listener);
+    log.says(&["carries datagrams", "\"size\":1232"]);
+
+    let (packets, lost) = play(far, "3");
+    assert!(packets > 300, "{packets}");
+    assert_eq!(lost, 0, "of {packets}");
+    assert!(network.control().counters(0, 1).unwrap().too_big > 0);
 }

@@ -1,16 +1,19 @@
 //! When the thread of reliable topics is told who can be reached.
 
+use std::collections::BTreeMap;
 use std::sync::mpsc::SyncSender;
 use std::time::Duration;
 
-use sangam_broker::Routing;
+use sangam_broker::{LinkId, Routing};
 use sangam_io::wake::Waker;
-use sangam_model::Time;
+use sangam_model::{BrokerId, Time};
+use sangam_reliable::Way;
+use sangam_wire::LinkState;
 
 use crate::reliable::{ReliableEvent, Ways};
 
-/// How long a broker that has just started waits for its first link: until then it would take
-/// itself for the only one and for the home of every topic.
+/// How long a broker that has just started waits for its first link before it takes part: until
+/// then it would take itself for the only one and for the home of every topic.
 const ALONE: Duration = Duration::from_secs(3);
 /// How long after the first link the map is mostly there.
 const FIRST_MAP: Duration = Duration::from_millis(300);
@@ -20,9 +23,10 @@ const FIRST_MAP: Duration = Duration::from_millis(300);
 pub(crate) struct WayTeller {
     to: SyncSender<ReliableEvent>,
     waker: Waker,
-    /// Not before.
+    /// Takes part from then on. What others say to each other is passed on before, too.
     from: Time,
-    told: Option<u64>,
+    /// What was told last: which ways, and whether with those who can be reached.
+    told: Option<(u64, bool)>,
 }
 
 impl WayTeller {
@@ -48,16 +52,14 @@ impl WayTeller {
 
     /// Tells the ways if they are others.
     pub(crate) fn tell(&mut self, now: Time, routing: &Routing) {
-        let version = routing.ways_version();
-        if now < self.from || self.told == Some(version) {
+        let news = (routing.ways_version(), now >= self.from);
+        if self.told == Some(news) {
             return;
         }
-        self.told = Some(version);
-        let ways = Ways {
-            keepers: routing.keepers(),
-            links: routing.ways().collect(),
-        };
-        self.send(ReliableEvent::Ways(ways));
+        self.told = Some(news);
+        let links = routing.ways().collect();
+        let ways = news.1.then(|| reachable(routing, &links));
+        self.send(ReliableEvent::Ways(Ways { ways, links }));
     }
 
     /// The broker stops.
@@ -65,9 +67,10 @@ impl WayTeller {
         self.send(ReliableEvent::Stop);
     }
 
-    /// When the first ways may be told, if they were not.
+    /// When those who can be reached may be told, if they were not.
     pub(crate) fn deadline(&self) -> Option<Time> {
-        self.told.is_none().then_some(self.from)
+        let told = self.told.is_some_and(|(_, all)| all);
+        (!told).then_some(self.from)
     }
 
     fn send(&self, event: ReliableEvent) {
@@ -75,4 +78,20 @@ impl WayTeller {
         let _ = self.to.send(event);
         self.waker.wake();
     }
+}
+
+fn reachable(routing: &Routing, links: &BTreeMap<BrokerId, LinkId>) -> Vec<Way> {
+    let known = routing.brokers().filter(|(_, reachable)| *reachable);
+    let way = |(state, _): (&LinkState, bool)| {
+        let to = state.version.origin;
+        let link = links.get(&to).map_or(u16::MAX, |link| link.0);
+        Way {
+            to,
+            mark: u64::from(link) << 8 | u64::from(state.version.incarnation.0),
+            keeps: state.keeps && !state.draining,
+        }
+    };
+    let mut ways: Vec<_> = known.map(way).collect();
+    ways.sort_by_key(|way| way.to);
+    ways
 }

@@ -217,7 +217,10 @@ impl Intake<'_> {
                 DialOutput::Up(welcome) => self.welcomed(now, &welcome),
                 DialOutput::Message(message) => self.message(now, message),
                 // Only broker links are suspected and measured.
-                DialOutput::Suspect | DialOutput::Recovered | DialOutput::Sample(_) => {}
+                DialOutput::Suspect
+                | DialOutput::Recovered
+                | DialOutput::Sample(_)
+                | DialOutput::Carries(_) => {}
                 DialOutput::Down(reason) => self.down(Link::Down, reason),
                 DialOutput::Refused {
                     reason,

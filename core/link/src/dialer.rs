@@ -89,6 +89,8 @@ pub enum DialOutput {
     Recovered,
     /// As [`Output::Sample`].
     Sample(Sample),
+    /// As [`Output::Carries`].
+    Carries(u16),
     /// The link that was up is down; unless it was closed here, the dialer goes on dialling.
     Down(Refusal),
     /// The hello was refused.
@@ -194,6 +196,7 @@ impl Dialer {
             Output::Suspect => DialOutput::Suspect,
             Output::Recovered => DialOutput::Recovered,
             Output::Sample(sample) => DialOutput::Sample(sample),
+            Output::Carries(size) => DialOutput::Carries(size),
             Output::Down(reason) => {
                 self.down(now);
                 DialOutput::Down(reason)
@@ -306,6 +309,10 @@ impl Dialer {
             reliable: self.config.reliable,
         };
         let mut session = Session::new(config, now);
+        let both = self.config.capabilities.and(welcome.capabilities);
+        if !config.reliable && both.contains(Capabilities::PROBES) {
+            session.watch_path(now, config.datagram_max);
+        }
         if let Some(rtt) = rtt {
             session.round_trip(rtt);
         }

@@ -32,6 +32,7 @@ mod ladder;
 mod liveness;
 mod measure;
 mod pacer;
+mod path;
 mod rate;
 mod reassemble;
 mod receive;

@@ -1,5 +1,7 @@
 //! A link that is up: control messages, liveness, round trip and clock offset.
 
+mod probing;
+
 use core::time::Duration;
 
 use sangam_model::{Measured, Time};
@@ -11,6 +13,7 @@ use crate::liveness::{Liveness, Turn};
 use crate::measure::{Meter, Sample};
 use crate::receive::{Receiver, Taken};
 use crate::timing::Timing;
+use probing::Probing;
 
 /// A longer round trip is no round trip but an old or forged answer.
 const RTT_MAX: Duration = Duration::from_secs(10);
@@ -48,6 +51,7 @@ pub struct Session {
     pong: Option<Pong>,
     /// Of an endpoint that measures its link.
     meter: Option<Box<Meter>>,
+    probing: Option<Box<Probing>>,
     counters: Counters,
 }
 
@@ -77,6 +81,8 @@ pub enum Output {
     Recovered,
     /// A ping was answered and measured the path.
     Sample(Sample),
+    /// The path carries datagrams of so many bytes from now on, see [`Session::watch_path`].
+    Carries(u16),
     /// The link is down, for this reason; the last output.
     Down(Refusal),
 }
@@ -138,6 +144,7 @@ impl Session {
             receiver: Receiver::new(config.reliable),
             clock: Clock::default(),
             pong: None,
+            probing: None,
             meter: config.timing.busy_ping.map(|_| Box::default()),
             counters: Counters::default(),
         }
@@ -195,6 +202,7 @@ impl Session {
                 .or_else(|| self.meter.as_mut()?.sample.take().map(Output::Sample))
                 .or_else(|| self.poll_pong(now))
                 .or_else(|| self.poll_ping(now))
+                .or_else(|| self.poll_probe(now))
                 .or_else(|| self.poll_control(now))
                 .or_else(|| self.poll_ack(now)),
             State::Closing(reason) => self
@@ -218,6 +226,11 @@ impl Session {
                 .deadline()
                 .min(self.receiver.ack_at())
                 .min(self.sender.deadline())
+                .min(
+                    self.probing
+                        .as_ref()
+                        .map_or(Time::NEVER, |probing| probing.deadline()),
+                )
         })
     }
 
@@ -302,8 +315,14 @@ impl Session {
             self.counters.foreign += 1;
             return;
         }
-        self.received(now, frame.encoded_len());
         match *frame {
+            Frame::Ping { traffic, .. } if probing::is_probe(traffic) => self.heard(now),
+            _ => self.received(now, frame.encoded_len()),
+        }
+        match *frame {
+            Frame::Ping {
+                sent_us, traffic, ..
+            } if probing::is_probe(traffic) => self.probed(sent_us),
             Frame::Ping {
                 sent_us, traffic, ..
             } => {
@@ -347,6 +366,9 @@ impl Session {
     fn pong(&mut self, now: Time, echo: Time, (peer_us, traffic): (u64, Option<Traffic>)) {
         if !self.liveness.pings() || echo > now || now - echo > RTT_MAX {
             self.counters.invalid += 1;
+            return;
+        }
+        if self.judge_path(now, echo, traffic) {
             return;
         }
         self.sender.rtt.sample(now - echo);
@@ -394,7 +416,7 @@ impl Session {
     }
 
     fn poll_pong(&mut self, now: Time) -> Option<Output> {
-        let Pong { echo_us, traffic } = self.pong.take()?;
+        let Pong { echo_us, traffic } = self.pong.take().or_else(|| self.owed_to_probe())?;
         Some(self.small(&Frame::Pong {
             session: self.number,
             echo_us,

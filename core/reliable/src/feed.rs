@@ -22,6 +22,9 @@ pub(crate) struct Feed {
     marks: VecDeque<(PublisherId, u64)>,
     /// The next entry of the log to look at.
     cursor: u64,
+    /// What the receiver fed us from this entry on does not return to it. What it fed us before
+    /// it attached and does not know now, it has lost.
+    own_from: u64,
     /// What is on its way or about to be.
     flight: VecDeque<Sent>,
     bytes: usize,
@@ -55,6 +58,7 @@ impl Feed {
             started: false,
             marks: VecDeque::new(),
             cursor: 0,
+            own_from: 0,
             flight: VecDeque::new(),
             bytes: 0,
             base: 0,
@@ -77,6 +81,7 @@ impl Feed {
     pub(crate) fn start(&mut self, log: &Log, lasts: impl Iterator<Item = (PublisherId, u64)>) {
         self.started = true;
         self.cursor = log.first();
+        self.own_from = log.end();
         let late = log.end().saturating_sub(u64::from(self.replay));
         // Up to where nothing of a publisher will come: before the oldest record that is kept,
         // and for those the receiver does not know before the ones it asked for.
@@ -148,6 +153,20 @@ impl Feed {
             self.resend(now);
         }
         due
+    }
+
+    /// The way to the receiver is another, or it has started anew: what is on its way may be lost.
+    pub(crate) fn hasten(&mut self, now: Time) {
+        self.timeouts = 0;
+        if self.sent > 0 {
+            self.resend(now);
+        }
+    }
+
+    /// Whether the receiver was heard since a moment, and lately: a receiver that is there says
+    /// something every [`HEARTBEAT`].
+    pub(crate) fn is_attended(&self, now: Time, since: Time) -> bool {
+        self.heard > since && now - self.heard < HEARTBEAT * 3 / 2
     }
 
     pub(crate) const fn deadline(&self) -> Time {
@@ -238,7 +257,8 @@ impl Feed {
                 }
                 self.known.remove(&record.publisher);
             }
-            if entry.from.is_some_and(|from| peer == Peer::Broker(from)) {
+            let returns = entry.from.is_some_and(|from| peer == Peer::Broker(from));
+            if returns && index >= self.own_from {
                 continue;
             }
             let bytes = record.payload.len();

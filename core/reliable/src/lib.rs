@@ -28,6 +28,7 @@ mod random;
 mod replica;
 mod subscription;
 mod upstream;
+mod ways;
 mod writes;
 
 pub use counters::Counters;
@@ -35,4 +36,5 @@ pub use keeper::{Homes, Input, Keeper, KeeperConfig, Output};
 pub use limits::Limits;
 pub use member::{Event, Member, MemberError};
 pub use peer::{ClientId, Peer};
+pub use ways::Way;
 pub use writes::Change;

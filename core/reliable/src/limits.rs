@@ -59,18 +59,19 @@ pub(crate) const YOUNG: Duration = Duration::from_secs(15);
 /// What a record takes besides its payload.
 pub(crate) const RECORD_COST: usize = 96;
 
-/// What is not acknowledged is sent again after so long, doubling,
+/// What is not acknowledged is sent again after so long, doubling after every second time,
 pub(crate) const RESEND: Duration = Duration::from_millis(400);
 /// up to this.
 pub(crate) const RESEND_MAX: Duration = Duration::from_secs(2);
 /// A receiver's hint that something is missing is followed at most so often.
 pub(crate) const HINT: Duration = Duration::from_millis(30);
-/// An attachment without an answer is repeated after so long, doubling up to [`RESEND_MAX`].
+/// An attachment without an answer is repeated after so long, doubling after every second time up
+/// to [`RESEND_MAX`].
 pub(crate) const ATTACH: Duration = Duration::from_millis(200);
 /// A receiver tells how far it is at least so often,
 pub(crate) const HEARTBEAT: Duration = Duration::from_secs(2);
-/// and attaches anew if nothing came for this.
-pub(crate) const DEAF: Duration = Duration::from_secs(7);
+/// and attaches anew if nothing came for this: two such words without an answer.
+pub(crate) const DEAF: Duration = Duration::from_secs(5);
 /// A broker that was not heard for so long holds nothing back any more.
 pub(crate) const HOLD: Duration = Duration::from_secs(15);
 /// A client that is furthest behind in a full topic for so long is cut off.
@@ -82,7 +83,9 @@ pub(crate) const FORGET: Duration = Duration::from_secs(3_600);
 /// How often what is old is looked for.
 pub(crate) const SWEEP: Duration = Duration::from_secs(5);
 
-/// The pause before attempt number `tries`, doubling.
+/// The pause before attempt number `tries`. It doubles after every second one: what was lost to a
+/// link that died mostly comes through a second later, when all have learned of it, and whoever
+/// doubled each time would then sleep for as long again.
 pub(crate) fn backoff(first: Duration, tries: u32) -> Duration {
-    (first * (1 << tries.min(5))).min(RESEND_MAX)
+    (first * (1 << (tries / 2).min(5))).min(RESEND_MAX)
 }

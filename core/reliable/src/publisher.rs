@@ -89,6 +89,7 @@ impl Publisher {
             self.resend_at = Time::NEVER;
         }
         if again && now - self.resent >= HINT {
+            self.timeouts = 0;
             self.resend(now, next);
         }
         self.watch(now);

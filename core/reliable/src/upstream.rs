@@ -27,6 +27,8 @@ pub(crate) struct Upstream {
     heard: Time,
     due: Time,
     tries: u32,
+    /// Whether the other end still feeds us is asked until it says something.
+    doubted: bool,
 }
 
 impl Upstream {
@@ -44,16 +46,25 @@ impl Upstream {
             heard: at,
             due: at,
             tries: 0,
+            doubted: false,
         }
     }
 
     /// Notes that the other end speaks.
     pub(crate) fn heard(&mut self, now: Time) {
         self.heard = now;
+        self.doubted = false;
         if !self.answered {
             self.answered = true;
             self.due = now + HEARTBEAT;
         }
+    }
+
+    /// The way to the other end is another, or it has started anew and may not know of us.
+    pub(crate) fn hasten(&mut self, now: Time) {
+        self.doubted = true;
+        self.tries = 0;
+        self.due = self.due.min(now);
     }
 
     /// All before `next` lies in the log before `end`.
@@ -106,6 +117,10 @@ impl Upstream {
             return Vec::new();
         }
         self.due = now + HEARTBEAT;
+        if self.doubted {
+            self.due = now + backoff(ATTACH, self.tries);
+            self.tries += 1;
+        }
         vec![Reliable::Taken {
             feed: self.feed,
             next: self.taken,

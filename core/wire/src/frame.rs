@@ -34,11 +34,13 @@ impl Capabilities {
     pub const FRAGMENTS: Self = Self(1);
     /// Understands traces.
     pub const TRACES: Self = Self(2);
-    /// What this build can do.
-    pub const OURS: Self = Self(3);
     /// In a broker's hello: the dialer has a link with the acceptor, and asks for a second way of
     /// it, to which the link moves.
     pub const SECOND_WAY: Self = Self(4);
+    /// Answers pings that are longer than other frames may be.
+    pub const PROBES: Self = Self(8);
+    /// What this build can do.
+    pub const OURS: Self = Self::FRAGMENTS.with(Self::TRACES).with(Self::PROBES);
 
     /// What either can do.
     #[must_use]

@@ -92,7 +92,7 @@ impl Fabric {
                     self.accept(at, (to, Some(number)), packet);
                 }
             }
-            Fate::Lost(Cause::TooBig) => {
+            Fate::Lost(Cause::TooBig) if !path.quality().silent => {
                 let mtu = path.quality().mtu;
                 self.refuse(now, (from, packet), Refusal::TooBig(mtu));
             }

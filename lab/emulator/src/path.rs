@@ -47,7 +47,7 @@ pub enum Cause {
     Loss,
     /// The bottleneck's queue was full.
     Queue,
-    /// It is larger than [`Quality::mtu`]; its sender is told.
+    /// It is larger than [`Quality::mtu`]; its sender is told, unless [`Quality::silent`].
     TooBig,
     /// [`State::Blackhole`].
     Blackhole,

@@ -31,6 +31,8 @@ pub struct Quality {
     /// Largest IP packet in bytes, at least [`MTU_MIN`]. A larger one is answered by ICMP
     /// (RFC 1191, RFC 8201), also where IPv4 would permit fragments.
     pub mtu: usize,
+    /// A larger one vanishes instead (RFC 2923 section 2.1).
+    pub silent: bool,
     /// Whether packets pass at all.
     pub state: State,
 }
@@ -124,6 +126,7 @@ impl Default for Quality {
             reordering: None,
             rate: None,
             mtu: MTU,
+            silent: false,
             state: State::Open,
         }
     }

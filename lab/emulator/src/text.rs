@@ -30,7 +30,7 @@ impl FromStr for Quality {
     /// | `duplicates=1%` | share |
     /// | `reorder=2%/5ms` | share, held back by |
     /// | `rate=10M`, `rate=10M/50ms` | bits per second (`k`, `M`, `G`), longest wait in the queue |
-    /// | `mtu=1300` | bytes |
+    /// | `mtu=1300`, `mtu=1300/silent` | bytes; whether what is larger vanishes without a word |
     /// | `cut`, `blackhole` | closed |
     fn from_str(text: &str) -> Result<Self, Error> {
         let mut quality = Self::default();
@@ -87,6 +87,9 @@ impl Quality {
                 self.rate = Some(Rate::with_queue_of(rate(bits)?, span(longest)?));
             }
             ("mtu", [bytes]) => self.mtu = bytes.parse().ok()?,
+            ("mtu", [bytes, "silent"]) => {
+                (self.mtu, self.silent) = (bytes.parse().ok()?, true);
+            }
             ("cut", [""]) => self.state = State::Cut,
             ("blackhole", [""]) => self.state = State::Blackhole,
             _ => return None,
@@ -151,7 +154,7 @@ mod tests {
     #[test]
     fn every_property_has_its_words() {
         let all = "delay=45ms, jitter=5ms/normal/1s, loss=1%/8, duplicates=0.5%, reorder=2%/5ms, \
-                   rate=10M/50ms, mtu=1300, blackhole";
+                   rate=10M/50ms, mtu=1300/silent, blackhole";
         let expected = Quality {
             delay: Delay::Constant(MS * 45),
             jitter: Some(Jitter {
@@ -170,6 +173,7 @@ mod tests {
             }),
             rate: Some(Rate::with_queue_of(10_000_000, MS * 50)),
             mtu: 1_300,
+            silent: true,
             state: State::Blackhole,
         };
         assert_eq!(parse(all), expected);

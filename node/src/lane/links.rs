@@ -265,11 +265,24 @@ impl LinkTable {
             datagram_max,
             reliable,
         };
-        let session = Box::new(Session::new(config, now));
+        let mut session = Box::new(Session::new(config, now));
+        if !reliable && hello.capabilities.contains(Capabilities::PROBES) {
+            session.watch_path(now, datagram_max);
+        }
         End::Accepted {
             session,
             nonce: hello.nonce,
         }
+    }
+
+    /// The path of a link has become narrower or wider: longer events leave in pieces.
+    pub(super) fn carries(&mut self, id: LinkId, size: u16) {
+        let Some(link) = self.get_mut(id) else {
+            return;
+        };
+        let before = std::mem::replace(&mut link.datagram_max, size.into());
+        let address = link.address;
+        tracing::warn!(%address, before, size, "a link carries datagrams of another size now");
     }
 
     pub(super) fn get(&self, id: LinkId) -> Option<&Link> {

@@ -19,6 +19,7 @@ mod pieces;
 mod quic;
 mod second;
 mod streams;
+mod wish;
 
 use std::io;
 use std::sync::Arc;

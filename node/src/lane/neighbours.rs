@@ -4,31 +4,17 @@ use std::net::SocketAddr;
 
 use sangam_broker::{DropReason, LinkId};
 use sangam_io::udp::{Address, SendReport, UdpSocket};
-use sangam_link::{DialInput, DialOutput, Input, Output, Sample, Session};
+use sangam_link::{DialInput, Input, Sample, Session};
 use sangam_model::{BrokerId, Incarnation};
 use sangam_wire::{Capabilities, Frame, Hello, Message, Refusal, Welcome};
 
 use super::Lane;
 use super::calls::Rungs;
 use super::link::{End, Link};
+use super::wish::Wish;
 use crate::command::ControlEvent;
 use crate::reliable::ReliableEvent;
 use crate::welcome;
-
-/// What a link asked for, whichever end it is.
-enum Wish {
-    Transmit(Vec<u8>),
-    Message(Message),
-    Suspect,
-    Recovered,
-    Sample(Sample),
-    Up(Box<Welcome>),
-    Down(Refusal),
-    /// With the version that the neighbour speaks.
-    Refused(Refusal, u8),
-    Connect,
-    Nothing,
-}
 
 impl Lane {
     pub(super) fn start_links(&mut self) {
@@ -250,6 +236,7 @@ impl Lane {
                     self.links.show(self.now, true, &self.outboxes);
                 }
                 Wish::Sample(sample) => self.sampled(id, sample),
+                Wish::Carries(size) => self.links.carries(id, size),
                 Wish::Up(welcome) => {
                     if !self.welcomed(id, &welcome) {
                         return;
@@ -331,34 +318,8 @@ impl Lane {
 
     fn next_wish(&mut self, id: LinkId) -> Wish {
         let now = self.now;
-        let Some(link) = self.links.get_mut(id) else {
-            return Wish::Nothing;
-        };
-        match &mut link.end {
-            End::Dialing(dialer) => match dialer.poll(now) {
-                Some(DialOutput::Hello(bytes) | DialOutput::Transmit(bytes)) => {
-                    Wish::Transmit(bytes)
-                }
-                Some(DialOutput::Up(welcome)) => Wish::Up(Box::new(welcome)),
-                Some(DialOutput::Message(message)) => Wish::Message(message),
-                Some(DialOutput::Suspect) => Wish::Suspect,
-                Some(DialOutput::Recovered) => Wish::Recovered,
-                Some(DialOutput::Sample(sample)) => Wish::Sample(sample),
-                Some(DialOutput::Down(reason)) => Wish::Down(reason),
-                Some(DialOutput::Refused { reason, speaks, .. }) => Wish::Refused(reason, speaks),
-                Some(DialOutput::Connect) => Wish::Connect,
-                None => Wish::Nothing,
-            },
-            End::Accepted { session, .. } => match session.poll(now) {
-                Some(Output::Transmit(bytes)) => Wish::Transmit(bytes),
-                Some(Output::Message(message)) => Wish::Message(message),
-                Some(Output::Suspect) => Wish::Suspect,
-                Some(Output::Recovered) => Wish::Recovered,
-                Some(Output::Sample(sample)) => Wish::Sample(sample),
-                Some(Output::Down(reason)) => Wish::Down(reason),
-                None => Wish::Nothing,
-            },
-        }
+        let link = self.links.get_mut(id);
+        link.map_or(Wish::Nothing, |link| link.wish(now))
     }
 
     /// Takes what an answered ping measured, and tells control of it.

@@ -221,7 +221,9 @@ impl NativePort {
                     self.transmit(&bytes, self.addresses[key as usize]);
                 }
                 // Only broker links are suspected and measured.
-                Some(Output::Suspect | Output::Recovered | Output::Sample(_)) => {}
+                Some(
+                    Output::Suspect | Output::Recovered | Output::Sample(_) | Output::Carries(_),
+                ) => {}
                 Some(Output::Message(message)) => {
                     let from = (peer.address.ip(), Some(peer.address));
                     match request::action(key, message, from) {

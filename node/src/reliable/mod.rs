@@ -17,7 +17,7 @@ use sangam_broker::{LinkId, Owner};
 use sangam_io::clock;
 use sangam_io::wake::{Sleeper, Waker};
 use sangam_model::{BrokerId, Scope, Topic};
-use sangam_reliable::{ClientId, Counters, Input, Keeper, KeeperConfig, Limits, Output, Peer};
+use sangam_reliable::{ClientId, Counters, Input, Keeper, KeeperConfig, Limits, Output, Peer, Way};
 use sangam_route::rendezvous;
 use sangam_wire::{Message, Reliable, Route};
 
@@ -49,8 +49,8 @@ pub(crate) enum ReliableEvent {
 /// Who can be reached, and how.
 #[derive(Debug)]
 pub(crate) struct Ways {
-    /// Brokers that keep topics, by rising id.
-    pub(crate) keepers: Vec<BrokerId>,
+    /// All that can be reached, by rising id; `None` while this broker takes no part yet.
+    pub(crate) ways: Option<Vec<Way>>,
     /// By which link the way to each broker begins.
     pub(crate) links: BTreeMap<BrokerId, LinkId>,
 }
@@ -162,7 +162,9 @@ impl Reliables {
         match event {
             ReliableEvent::Ways(ways) => {
                 self.links = ways.links;
-                self.keeper.handle(now, Input::Brokers(ways.keepers));
+                if let Some(ways) = ways.ways {
+                    self.keeper.handle(now, Input::Ways(ways));
+                }
             }
             ReliableEvent::Carried(route, message) if route.to == self.parts.id => {
                 let from = Peer::Broker(route.from);

@@ -389,12 +389,6 @@ impl Map {
         let stays = |id: &BrokerId| self.state(*id).is_some_and(|state| !state.draining);
         self.reachable().filter(stays).collect()
     }
-
-    /// Brokers that may keep reliable topics, by rising id.
-    pub(super) fn keepers(&self) -> Vec<BrokerId> {
-        let keeps = |id: &BrokerId| self.state(*id).is_some_and(|s| s.keeps && !s.draining);
-        self.reachable().filter(keeps).collect()
-    }
 }
 
 fn links_of(state: &LinkState) -> Vec<(BrokerId, u16)> {

@@ -327,12 +327,6 @@ impl Routing {
         self.map.reachable().filter_map(begins)
     }
 
-    /// The brokers that keep reliable topics and can be reached, by rising id.
-    #[must_use]
-    pub fn keepers(&self) -> Vec<BrokerId> {
-        self.map.keepers()
-    }
-
     /// What is known of this life of a broker.
     #[must_use]
     pub fn standing(&self, id: BrokerId, incarnation: Incarnation) -> Standing {

@@ -22,6 +22,8 @@ pub(crate) struct Path {
     pub(crate) doubled: u64,
     pub(crate) up: Duration,
     pub(crate) down: Duration,
+    /// Longer datagrams vanish, if not 0.
+    pub(crate) narrow: usize,
     /// At most so much is added to each datagram's delay, so that they overtake each other.
     pub(crate) jitter: Duration,
 }
@@ -49,6 +51,7 @@ pub(crate) enum Seen {
     Up(u32),
     Suspect,
     Recovered,
+    Carries(u16),
     Down(Refusal),
     Refused(Refusal),
 }
@@ -224,6 +227,7 @@ impl Pair {
                 DialOutput::Suspect => self.seen.push((self.now, Seen::Suspect)),
                 DialOutput::Recovered => self.seen.push((self.now, Seen::Recovered)),
                 DialOutput::Sample(sample) => self.samples.push((self.now, sample)),
+                DialOutput::Carries(size) => self.seen.push((self.now, Seen::Carries(size))),
                 DialOutput::Down(reason) => self.seen.push((self.now, Seen::Down(reason))),
                 DialOutput::Refused { reason, .. } => {
                     self.seen.push((self.now, Seen::Refused(reason)));
@@ -238,6 +242,9 @@ impl Pair {
     fn fly(&mut self, to: To, bytes: Vec<u8>) {
         self.sent += 1;
         if self.cut || self.roll(1_000) < self.path.lost {
+            return;
+        }
+        if self.path.narrow > 0 && bytes.len() > self.path.narrow {
             return;
         }
         let copies = if self.roll(1_000) < self.path.doubled {
@@ -365,7 +372,7 @@ impl Broker {
             match output {
                 Output::Transmit(bytes) => out.push(bytes),
                 Output::Message(message) => self.messages.push(message),
-                Output::Suspect | Output::Recovered | Output::Sample(_) => {}
+                Output::Suspect | Output::Recovered | Output::Sample(_) | Output::Carries(_) => {}
                 Output::Down(reason) => {
                     self.down.push((now, reason));
                     self.session = None;

@@ -12,7 +12,9 @@ use crate::limits::{Limits, SWEEP};
 use crate::peer::{ClientId, Peer};
 use crate::replica::{Context, Outbox, Pushed, Replica};
 use crate::upstream::Partial;
+use crate::ways::{Way, Ways};
 use crate::writes::Change;
+use peers::Author;
 
 /// The homes of a topic among brokers by rising id, the one that takes pushes first: the same
 /// wherever the same brokers are known.
@@ -39,9 +41,9 @@ pub struct KeeperConfig {
 /// What happens to a keeper.
 #[derive(Clone, Debug)]
 pub enum Input {
-    /// The brokers that can be reached and keep topics, by rising id. Before the first time
-    /// nothing is taken from anybody.
-    Brokers(Vec<BrokerId>),
+    /// The brokers that can be reached, by rising id. Before the first time nothing is taken from
+    /// anybody.
+    Ways(Vec<Way>),
     /// Somebody says something. Of clients only what they may.
     Message(Peer, Reliable),
     /// A client left.
@@ -71,6 +73,8 @@ pub enum Output {
 pub struct Keeper {
     config: KeeperConfig,
     now: Time,
+    ways: Ways,
+    /// Those that keep topics, by rising id.
     brokers: Vec<BrokerId>,
     homes: BTreeMap<Topic, Vec<BrokerId>>,
     numbers: BTreeMap<Topic, u32>,
@@ -79,7 +83,7 @@ pub struct Keeper {
     /// Which topic is fed to whom under which number.
     feeds: BTreeMap<(Peer, u64), u32>,
     partials: BTreeMap<(Peer, u64), Partial>,
-    authors: BTreeMap<PublisherId, ClientId>,
+    authors: BTreeMap<PublisherId, Author>,
     by_client: BTreeMap<ClientId, BTreeSet<PublisherId>>,
     /// Topics with something to do,
     dirty: BTreeSet<u32>,
@@ -103,6 +107,7 @@ impl Keeper {
     pub fn new(config: KeeperConfig) -> Self {
         Self {
             now: Time::ZERO,
+            ways: Ways::default(),
             brokers: Vec::new(),
             homes: BTreeMap::new(),
             numbers: BTreeMap::new(),
@@ -130,7 +135,7 @@ impl Keeper {
     pub fn handle(&mut self, now: Time, input: Input) {
         self.now = self.now.max(now);
         match input {
-            Input::Brokers(brokers) => self.brokers(brokers),
+            Input::Ways(ways) => self.ways(&ways),
             Input::Message(peer, message) => self.message(peer, message),
             Input::Gone(client) => self.gone(client),
             Input::Restored(topic, index, record) => {
@@ -201,15 +206,25 @@ impl Keeper {
         }
     }
 
-    fn brokers(&mut self, brokers: Vec<BrokerId>) {
-        if brokers == self.brokers {
+    fn ways(&mut self, ways: &[Way]) {
+        let keepers = ways.iter().filter(|way| way.keeps).map(|way| way.to);
+        let keepers: Vec<_> = keepers.collect();
+        let news = core::mem::replace(&mut self.brokers, keepers) != self.brokers;
+        if news {
+            self.homes.clear();
+        }
+        if !self.ways.replace(ways) && !news {
             return;
         }
-        self.brokers = brokers;
-        self.homes.clear();
+        let ways = core::mem::take(&mut self.ways);
         for number in self.topics.keys().copied().collect::<Vec<_>>() {
-            self.settle(number);
+            if news {
+                self.settle(number);
+            }
+            self.with(number, |topic, cx| topic.disturbed(&ways, cx));
         }
+        self.remind(&ways);
+        self.ways = ways;
     }
 
     fn settle(&mut self, number: u32) {
@@ -326,9 +341,7 @@ impl Keeper {
                     records,
                 },
             ) => self.fed(from, feed, (index, all_sent), records),
-            (Peer::Broker(_), held @ Reliable::Held { publisher, .. }) => {
-                self.pass_to_author(publisher, held);
-            }
+            (Peer::Broker(_), held @ Reliable::Held { .. }) => self.pass_held(held),
             (Peer::Broker(from), Reliable::Offer { topic }) => {
                 if self.homes(&topic).contains(&self.config.id)
                     && let Some(number) = self.number(&topic, 0)
@@ -365,7 +378,7 @@ impl Keeper {
         let here = homes.contains(&self.config.id);
         match (peer, homes.first()) {
             (Peer::Client(_), Some(home)) if *home != self.config.id => {
-                self.out.push_back((Peer::Broker(*home), push));
+                self.pass_on(*home, push);
             }
             _ if here => {
                 let Some(number) = self.number(topic, 0) else {

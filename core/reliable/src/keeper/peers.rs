@@ -10,11 +10,23 @@ use crate::feed::Feed;
 use crate::limits::{AUTHORS_MAX, PARTIALS_MAX, PER_CLIENT};
 use crate::peer::{ClientId, Peer};
 use crate::replica::Replica;
+use crate::ways::Ways;
+
+/// A publisher of a client.
+#[derive(Debug)]
+pub(super) struct Author {
+    client: ClientId,
+    /// The push that went furthest, if it went to another broker: its topic, the broker, and
+    /// the sequence behind its records.
+    passed: Option<(Topic, BrokerId, u64)>,
+    /// How far its records are held.
+    through: u64,
+}
 
 impl Keeper {
     /// Notes by which client a publisher speaks now.
     pub(super) fn is_author(&mut self, client: ClientId, publisher: PublisherId) -> bool {
-        let before = self.authors.get(&publisher).copied();
+        let before = self.authors.get(&publisher).map(|author| author.client);
         if before == Some(client) {
             return true;
         }
@@ -25,15 +37,75 @@ impl Keeper {
         if let Some(own) = before.and_then(|before| self.by_client.get_mut(&before)) {
             own.remove(&publisher);
         }
-        self.authors.insert(publisher, client);
+        let author = Author {
+            client,
+            passed: None,
+            through: 0,
+        };
+        self.authors.insert(publisher, author);
         self.by_client.entry(client).or_default().insert(publisher);
         true
     }
 
     pub(super) fn pass_to_author(&mut self, publisher: PublisherId, message: Reliable) {
         match self.authors.get(&publisher) {
-            Some(client) => self.out.push_back((Peer::Client(*client), message)),
+            Some(author) => self.out.push_back((Peer::Client(author.client), message)),
             None => self.counters.unexpected += 1,
+        }
+    }
+
+    /// Passes a push of a client to the home of its topic.
+    pub(super) fn pass_on(&mut self, home: BrokerId, push: Reliable) {
+        if let Reliable::Push {
+            topic,
+            publisher,
+            first,
+            pieces,
+            ..
+        } = &push
+            && let Some(author) = self.authors.get_mut(publisher)
+        {
+            let next = first + pieces.len() as u64;
+            let most = author.passed.as_ref().map_or(0, |(.., next)| *next);
+            author.passed = Some((topic.clone(), home, most.max(next)));
+        }
+        self.out.push_back((Peer::Broker(home), push));
+    }
+
+    /// Passes on to its publisher what a home holds.
+    pub(super) fn pass_held(&mut self, held: Reliable) {
+        let Reliable::Held {
+            publisher, through, ..
+        } = held
+        else {
+            return;
+        };
+        if let Some(author) = self.authors.get_mut(&publisher) {
+            author.through = author.through.max(through);
+        }
+        self.pass_to_author(publisher, held);
+    }
+
+    /// Has publishers send again what was passed on a way that is another now, or to a broker that
+    /// is the first home no more.
+    pub(super) fn remind(&mut self, ways: &Ways) {
+        let waits = |author: &Author| {
+            let (topic, home, next) = author.passed.as_ref()?;
+            let lost = ways.changed.contains(home) || !ways.reachable.contains_key(home);
+            (author.through + 1 < *next).then(|| (topic.clone(), *home, lost))
+        };
+        let waiting = self.authors.iter();
+        let waiting = waiting.filter_map(|(id, author)| Some((*id, author.client, waits(author)?)));
+        for (publisher, client, (topic, home, lost)) in waiting.collect::<Vec<_>>() {
+            if lost || self.homes(&topic).first() != Some(&home) {
+                let held = Reliable::Held {
+                    publisher,
+                    through: 0,
+                    next: 1,
+                    again: true,
+                };
+                self.out.push_back((Peer::Client(client), held));
+            }
         }
     }
 
@@ -121,9 +193,7 @@ impl Keeper {
         let publisher = PublisherId(id);
         match peer {
             Peer::Client(client) => {
-                if self.authors.get(&publisher) == Some(&client) {
-                    self.authors.remove(&publisher);
-                }
+                self.forget_author(client, publisher);
                 if let Some(own) = self.by_client.get_mut(&client) {
                     own.remove(&publisher);
                 }
@@ -142,9 +212,7 @@ impl Keeper {
 
     pub(super) fn gone(&mut self, client: ClientId) {
         for publisher in self.by_client.remove(&client).unwrap_or_default() {
-            if self.authors.get(&publisher) == Some(&client) {
-                self.authors.remove(&publisher);
-            }
+            self.forget_author(client, publisher);
         }
         let peer = Peer::Client(client);
         let own = self.feeds.range((peer, 0)..=(peer, u64::MAX));
@@ -153,6 +221,14 @@ impl Keeper {
             // If it is there all the same, it comes again, and is asked what it may do.
             self.end(peer, id, Refusal::Leaving);
             self.with(number, |topic, cx| topic.detach(peer, id, cx));
+        }
+    }
+
+    /// Unless it speaks by another client now.
+    fn forget_author(&mut self, client: ClientId, publisher: PublisherId) {
+        let author = self.authors.get(&publisher);
+        if author.is_some_and(|author| author.client == client) {
+            self.authors.remove(&publisher);
         }
     }
 }

@@ -239,11 +239,12 @@ impl Replica {
         if self.owed.is_empty() {
             return;
         }
-        let (feeds, end) = (&self.feeds, self.owed_end);
-        let has = |home: &BrokerId| {
-            let feed = feeds.get(&Peer::Broker(*home));
-            feed.is_some_and(|feed| feed.has_passed(end))
+        let (feeds, end, since) = (&self.feeds, self.owed_end, self.owed_since);
+        let attended = |home: &BrokerId| {
+            let feed = feeds.get(&Peer::Broker(*home))?;
+            feed.is_attended(cx.now, since).then_some(feed)
         };
+        let has = |home: &BrokerId| attended(home).is_some_and(|feed| feed.has_passed(end));
         if self.runs.is_empty() || self.owed.keys().all(has) {
             self.owed.clear();
             self.forget = self.durable.is_some();
@@ -258,8 +259,8 @@ impl Replica {
             return;
         }
         for (home, (due, tries)) in &mut self.owed {
-            if feeds.contains_key(&Peer::Broker(*home)) {
-                *due = cx.now + RESEND_MAX;
+            if *due <= cx.now && attended(home).is_some() {
+                (*due, *tries) = (cx.now + RESEND_MAX, 0);
             } else if *due <= cx.now {
                 *due = cx.now + backoff(ATTACH, *tries);
                 *tries += 1;

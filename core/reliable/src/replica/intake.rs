@@ -30,15 +30,15 @@ impl Replica {
         run.pusher = Some(from);
         if base > run.last + 1 {
             // Held by homes, and not known here: they are about to be handed over, or lost.
-            run.missed = run.missed.min(cx.now);
-            if incomplete || cx.now - run.missed < cx.limits.gap_after {
+            let (since, _) = *run.missed.get_or_insert((cx.now, base));
+            if incomplete || cx.now - since < cx.limits.gap_after {
                 return;
             }
             cx.counters.gaps += 1;
             run.last = base - 1;
             run.stable = run.stable.max(run.last);
         }
-        run.missed = Time::NEVER;
+        run.missed = None;
         let again = self.tell.entry(publisher).or_insert(false);
         if first > run.last + 1 {
             *again = true;
@@ -117,9 +117,13 @@ impl Replica {
         } else {
             sequence - 1
         };
-        cx.counters.gaps += u64::from(run.last > 0 && before > run.last);
-        run.last = run.last.max(before);
-        run.stable = run.stable.max(before);
+        if before > run.last {
+            // What does not come has not to be waited for. What has come is held only once
+            // [`Self::note_stable`] says so: it is here, and maybe on no disk yet.
+            cx.counters.gaps += u64::from(run.last > 0);
+            run.last = before;
+            run.stable = run.stable.max(before);
+        }
         if !record.is_mark() {
             cx.counters.fed += 1;
             self.append(cx.now, record, Some(from));
@@ -135,6 +139,11 @@ impl Replica {
             return;
         };
         run.last = record.sequence;
+        if run.missed.is_some_and(|(_, base)| run.last + 1 >= base) {
+            // What was put off for want of these follows now.
+            run.missed = None;
+            self.tell.insert(record.publisher, true);
+        }
         run.kept += 1;
         run.heard = now;
         let at = now;
@@ -160,7 +169,7 @@ impl Replica {
             kept: 0,
             heard: cx.now,
             pusher: None,
-            missed: Time::NEVER,
+            missed: None,
         };
         self.runs.insert(publisher, run);
         true

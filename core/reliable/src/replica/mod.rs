@@ -14,6 +14,7 @@ use crate::limits::{ATTACH, CLIENT_STALL, Limits};
 use crate::log::Log;
 use crate::peer::Peer;
 use crate::upstream::Upstream;
+use crate::ways::Ways;
 
 /// What is to be said.
 pub(crate) type Outbox = VecDeque<(Peer, Reliable)>;
@@ -32,6 +33,8 @@ pub(crate) struct Replica {
     /// Homes that have to take over what we hold, as we are none any more, and when to tell them
     /// next.
     owed: BTreeMap<BrokerId, (Time, u32)>,
+    /// Since when: who was not heard after it may not know.
+    owed_since: Time,
     /// What was here when we ceased to be one: the log before this index.
     owed_end: u64,
     /// Brokers that are no homes any more and want to hand over.
@@ -74,8 +77,8 @@ pub(crate) struct Run {
     heard: Time,
     /// Who pushes it.
     pusher: Option<Peer>,
-    /// Since when records between are missed.
-    missed: Time,
+    /// Since when records before this one are missed.
+    missed: Option<(Time, u64)>,
 }
 
 /// A push, but for its topic.
@@ -110,6 +113,7 @@ impl Replica {
             homes: Vec::new(),
             home: false,
             owed: BTreeMap::new(),
+            owed_since: now,
             owed_end: first,
             offering: BTreeSet::new(),
             durable: None,
@@ -138,6 +142,7 @@ impl Replica {
         } else if was || !self.owed.is_empty() {
             if was {
                 self.owed_end = self.log.end();
+                self.owed_since = cx.now;
             }
             let due = (cx.now, 0);
             self.owed = homes.iter().map(|home| (*home, due)).collect();
@@ -148,6 +153,27 @@ impl Replica {
         }
         self.homes = homes;
         self.follow(cx);
+    }
+
+    /// Makes haste with brokers to which the way is another, or that have started anew, and lets
+    /// go of those that cannot be reached and wanted to hand over: they offer again.
+    pub(crate) fn disturbed(&mut self, ways: &Ways, cx: &mut Context<'_>) {
+        let gone = |broker: &BrokerId| !ways.reachable.contains_key(broker);
+        let gone: Vec<_> = self.offering.iter().copied().filter(gone).collect();
+        for broker in gone {
+            self.left_by(broker, cx);
+        }
+        for broker in &ways.changed {
+            if let Some(up) = self.upstreams.get_mut(broker) {
+                up.hasten(cx.now);
+            }
+            if let Some(feed) = self.feeds.get_mut(&Peer::Broker(*broker)) {
+                feed.hasten(cx.now);
+            }
+            if let Some(owed) = self.owed.get_mut(broker) {
+                *owed = (cx.now, 0);
+            }
+        }
     }
 
     /// Attaches to those that should feed us, and leaves the others.
@@ -223,6 +249,12 @@ impl Replica {
             return;
         }
         self.feeds.insert(peer, feed);
+        if let Peer::Broker(broker) = peer
+            && let Some(up) = self.upstreams.get_mut(&broker)
+        {
+            // If that is as it has just started, it does not know that it feeds us.
+            up.hasten(cx.now);
+        }
         self.follow(cx);
     }
 
@@ -230,14 +262,24 @@ impl Replica {
     pub(crate) fn detach(&mut self, peer: Peer, feed: u64, cx: &mut Context<'_>) {
         if self.feeds_under(peer, feed) {
             self.feeds.remove(&peer);
+            if let Peer::Broker(broker) = peer
+                && let Some(owed) = self.owed.get_mut(&broker)
+            {
+                *owed = (cx.now, 0);
+            }
             self.follow(cx);
         }
     }
 
     /// A broker that is no home any more wants to hand over.
     pub(crate) fn offered(&mut self, from: BrokerId, cx: &mut Context<'_>) {
-        if self.home && from != self.id && self.offering.insert(from) {
+        if self.home && from != self.id {
+            self.offering.insert(from);
             self.follow(cx);
+            if let Some(up) = self.upstreams.get_mut(&from) {
+                // It waits for a word.
+                up.hasten(cx.now);
+            }
         }
     }
 

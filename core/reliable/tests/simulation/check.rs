@@ -1,5 +1,7 @@
 //! What must hold in the end.
 
+use core::time::Duration;
+
 use sangam_reliable::Keeper;
 
 use crate::client::Client;
@@ -42,6 +44,17 @@ impl World {
                 );
             }
         }
+    }
+
+    /// Nobody waited for longer than this once all was well again.
+    pub(crate) fn check_pauses(&self, most: Duration) {
+        let (longest, at) = (self.pauses.longest(), self.pauses.at);
+        assert!(
+            longest <= most,
+            "seed {}: a pause of {longest:?} that ended at {at:?}\n{}",
+            self.seed,
+            self.picture()
+        );
     }
 
     fn picture(&self) -> String {

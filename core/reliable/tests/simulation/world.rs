@@ -1,7 +1,7 @@
 //! Brokers, links, clients and what happens to them.
 
 use core::time::Duration;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 
 use sangam_model::{BrokerId, Time, Topic};
 use sangam_reliable::{ClientId, Input, Keeper, KeeperConfig, Limits, Output, Peer};
@@ -9,6 +9,7 @@ use sangam_wire::Reliable;
 
 use crate::client::Client;
 use crate::disk::Disk;
+use crate::pause::Pauses;
 
 /// How long faults happen.
 const STORM: Duration = Duration::from_secs(25);
@@ -28,7 +29,7 @@ pub(crate) enum Faults {
 
 pub(crate) struct Broker {
     pub(crate) keeper: Option<Keeper>,
-    life: u64,
+    pub(crate) life: u64,
     disk: Disk,
 }
 
@@ -55,12 +56,12 @@ enum Happening {
 pub(crate) struct World {
     pub(crate) seed: u64,
     random: u64,
-    now: Time,
+    pub(crate) now: Time,
     limits: Limits,
     faults: Faults,
     pub(crate) brokers: Vec<Broker>,
-    links: BTreeSet<(usize, usize)>,
-    cut: BTreeSet<(usize, usize)>,
+    pub(crate) links: BTreeSet<(usize, usize)>,
+    pub(crate) cut: BTreeSet<(usize, usize)>,
     /// How often the ways have changed.
     changes: u64,
     pub(crate) clients: Vec<Client>,
@@ -70,6 +71,7 @@ pub(crate) struct World {
     /// Nothing overtakes what went the same way before.
     last_on: BTreeMap<(usize, usize), Time>,
     publish_at: Time,
+    pub(crate) pauses: Pauses,
 }
 
 fn homes(_: &Topic, brokers: &[BrokerId]) -> Vec<BrokerId> {
@@ -99,6 +101,7 @@ impl World {
             order: 0,
             last_on: BTreeMap::new(),
             publish_at: Time::from_millis(900),
+            pauses: Pauses::default(),
         };
         let count = 3 + world.below(4) as usize;
         for index in 0..count {
@@ -170,6 +173,9 @@ impl World {
                 }
             }
             self.turn();
+            if publishing {
+                self.note_pauses();
+            }
         }
     }
 
@@ -196,6 +202,13 @@ impl World {
     }
 
     fn happen(&mut self, happening: Happening, publishing: bool) {
+        let word = matches!(
+            happening,
+            Happening::ToBroker { .. } | Happening::FromClient(..) | Happening::ToClient(..)
+        );
+        if !word {
+            self.pauses.disturbed(self.now);
+        }
         match happening {
             Happening::ToBroker {
                 from,
@@ -361,28 +374,10 @@ impl World {
     }
 
     fn learn(&mut self, broker: usize) {
-        let reachable = self.reachable(broker).into_iter().map(id).collect();
+        let ways = self.ways(broker);
         if let Some(keeper) = &mut self.brokers[broker].keeper {
-            keeper.handle(self.now, Input::Brokers(reachable));
+            keeper.handle(self.now, Input::Ways(ways));
         }
-    }
-
-    fn reachable(&self, from: usize) -> BTreeSet<usize> {
-        let mut seen = BTreeSet::new();
-        let mut next = VecDeque::from([from]);
-        while let Some(at) = next.pop_front() {
-            if self.brokers[at].keeper.is_none() || !seen.insert(at) {
-                continue;
-            }
-            for (a, b) in self.links.difference(&self.cut) {
-                if *a == at {
-                    next.push_back(*b);
-                } else if *b == at {
-                    next.push_back(*a);
-                }
-            }
-        }
-        seen
     }
 
     /// Lets all say what they have to say.
@@ -469,6 +464,6 @@ impl World {
     }
 }
 
-fn id(index: usize) -> BrokerId {
+pub(crate) fn id(index: usize) -> BrokerId {
     BrokerId(index as u32 + 1)
 }

@@ -38,7 +38,8 @@ impl<'a> Frame<'a> {
     /// # Errors
     /// Any [`WireError`] but `Class`. For [`WireError::Version`] see [`Refuse::version`].
     pub fn decode(bytes: &'a [u8]) -> Result<Self, WireError> {
-        if bytes.len() > FRAME_LEN_MAX {
+        // A ping may be as long as what it probes the path for.
+        if bytes.len() > FRAME_LEN_MAX && bytes[1] != kind::PING {
             return Err(WireError::Oversized);
         }
         let mut read = Reader::new(bytes);

@@ -134,7 +134,8 @@ impl Peer {
                 DialOutput::Connect
                 | DialOutput::Suspect
                 | DialOutput::Recovered
-                | DialOutput::Sample(_) => {}
+                | DialOutput::Sample(_)
+                | DialOutput::Carries(_) => {}
             }
         }
     }

@@ -276,7 +276,9 @@ impl QuicPort {
                     }
                 }
                 // Only broker links are suspected and measured.
-                Some(Output::Suspect | Output::Recovered | Output::Sample(_)) => {}
+                Some(
+                    Output::Suspect | Output::Recovered | Output::Sample(_) | Output::Carries(_),
+                ) => {}
                 Some(Output::Message(message)) => {
                     match request::action(key, message, (address, None)) {
                         Some(action) => cx.actions.push(action),

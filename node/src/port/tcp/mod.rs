@@ -239,7 +239,9 @@ impl TcpPort {
                     }
                 }
                 // Only broker links are suspected and measured.
-                Some(Output::Suspect | Output::Recovered | Output::Sample(_)) => {}
+                Some(
+                    Output::Suspect | Output::Recovered | Output::Sample(_) | Output::Carries(_),
+                ) => {}
                 Some(Output::Message(message)) => {
                     let from = (peer.address.ip(), None);
                     match request::action(key, message, from) {
