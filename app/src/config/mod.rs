@@ -6,6 +6,7 @@ mod example;
 mod keys;
 mod load;
 mod media;
+mod multicast;
 mod reliable;
 mod sessions;
 mod threshold;
@@ -24,6 +25,7 @@ pub(crate) use check::{check, check_leg, check_name};
 pub(crate) use example::EXAMPLE;
 pub(crate) use load::{ConfigError, Problem, load};
 pub(crate) use media::MediaSpec;
+pub(crate) use multicast::Multicast;
 pub(crate) use reliable::Reliable;
 pub(crate) use sessions::Sessions;
 pub(crate) use threshold::Threshold;
@@ -47,6 +49,7 @@ pub(crate) struct Config {
     pub(crate) sessions: Sessions,
     pub(crate) limits: Limits,
     pub(crate) reliable: Reliable,
+    pub(crate) multicast: Multicast,
     #[serde(rename = "link", skip_serializing_if = "Vec::is_empty")]
     pub(crate) neighbours: Vec<Neighbour>,
     #[serde(rename = "leg", skip_serializing_if = "Vec::is_empty")]

@@ -2,7 +2,7 @@
 
 mod codec;
 
-use sangam_model::{BrokerId, Incarnation, limits};
+use sangam_model::{BrokerId, Incarnation, StreamId, limits};
 
 use crate::{Message, Refusal, WireError, message};
 
@@ -34,8 +34,16 @@ impl Capabilities {
     pub const FRAGMENTS: Self = Self(1);
     /// Understands traces.
     pub const TRACES: Self = Self(2);
-    /// What this build can do.
+    /// Hears groups on its own segment.
+    pub const MULTICAST: Self = Self(4);
+    /// What this build can do on every link.
     pub const OURS: Self = Self(3);
+
+    /// What either can do.
+    #[must_use]
+    pub const fn or(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
 
     /// What both can do.
     #[must_use]
@@ -188,6 +196,11 @@ pub enum Frame<'a> {
         session: u32,
         /// Why.
         reason: Refusal,
+    },
+    /// To a group: this is where events of the stream come, though there is none right now.
+    Beacon {
+        /// The stream.
+        stream: StreamId,
     },
 }
 
