@@ -64,6 +64,7 @@ pub(crate) fn broker(
             .iter()
             .map(|network| network.0)
             .collect(),
+        multicast: config.multicast.config().map_err(wrong)?,
         legs: legs.map_err(wrong)?,
         reliable: reliable.map_err(wrong)?,
         gateways: Vec::new(),

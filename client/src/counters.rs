@@ -35,6 +35,8 @@ counters! {
     received,
     /// Bytes of those events, headers included.
     received_bytes,
+    /// Datagrams of events that came by a group, whatever became of them.
+    by_group,
     /// Times the link came up.
     ups,
     /// Times a better way took over while the link was up.
@@ -55,6 +57,10 @@ counters! {
     dropped_malformed,
     /// Dropped: events of which a piece did not come.
     dropped_incomplete,
+    /// Dropped: events of a stream with a group that came before already.
+    dropped_twice,
+    /// Dropped: datagrams to a group that its broker did not send.
+    dropped_forged,
 }
 
 /// One count.

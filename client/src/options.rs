@@ -83,6 +83,8 @@ pub struct ClientOptions {
     pub socket_buffer: usize,
     /// Local address of the UDP socket; `None`: any.
     pub local: Option<SocketAddr>,
+    /// Join groups on the segment when the broker offers it (raw UDP only).
+    pub multicast: bool,
     /// Every so many events of a stream one carries a trace with the time it was published; 0:
     /// none does.
     pub trace_every: u32,
@@ -163,6 +165,7 @@ impl Default for ClientOptions {
             datagram_max: None,
             socket_buffer: 1 << 20,
             local: None,
+            multicast: true,
             trace_every: 16,
             token: None,
             seed: RandomState::new().build_hasher().finish(),

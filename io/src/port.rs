@@ -8,6 +8,7 @@ mod peers;
 
 use std::fmt;
 use std::io;
+use std::slice;
 
 use sangam_model::{Class, Filter, MediaInfo, StreamId, Time, Topic, limits};
 use sangam_wire::feedback::Feedback;
@@ -163,6 +164,11 @@ pub trait Port: Send {
     /// [`sangam_model::limits::BURST_MAX`]) to every peer, at once or by the next
     /// [`Port::flush`].
     fn deliver(&mut self, burst: &[Packet], peers: &[PeerKey], cx: &mut Context<'_>) -> Delivery;
+
+    /// Sends a lost packet again, to this peer alone.
+    fn repair(&mut self, packet: &Packet, peer: PeerKey, cx: &mut Context<'_>) -> Delivery {
+        self.deliver(slice::from_ref(packet), &[peer], cx)
+    }
 
     /// Hands the kernel what [`Port::deliver`] has gathered; `false` while it keeps something
     /// that the kernel does not take.

@@ -71,6 +71,20 @@ pub(crate) fn set_option(
     check(result).map(drop)
 }
 
+/// Sets an option that is a structure of the kernel's.
+pub(crate) fn set_struct<T: Copy>(
+    fd: BorrowedFd<'_>,
+    (level, name): (c_int, c_int),
+    value: &T,
+) -> io::Result<()> {
+    let pointer: *const T = value;
+    let len = size_of::<T>() as libc::socklen_t;
+    // SAFETY: pointer and length describe one whole value, of which the kernel reads copies.
+    let result =
+        unsafe { libc::setsockopt(fd.as_raw_fd(), level, name, pointer.cast::<c_void>(), len) };
+    check(result).map(drop)
+}
+
 /// Reads an integer option.
 pub(crate) fn option(fd: BorrowedFd<'_>, (level, name): (c_int, c_int)) -> io::Result<c_int> {
     let mut value: c_int = 0;

@@ -35,6 +35,7 @@ use crate::port::native::NativePort;
 use crate::port::quic::Opening;
 use crate::port::tcp::{Entrance, TcpPort};
 use crate::reliable::{Desk, Reliables};
+use crate::segment::Segment;
 use crate::shard::{self, RING, Shard};
 use crate::sockets::{self, lacks_family, public_sockets};
 use crate::welcome::Greeting;
@@ -121,6 +122,7 @@ pub(crate) fn start(config: BrokerConfig) -> Result<Broker, StartError> {
         let shown = site.certificate.show(identity, authorities);
         shown.map_err(StartError::Tls)?;
     }
+    site.greeting.segment = Segment::open(&site.config)?;
     let ends = site.shards(&udp)?;
     let (lane_commands, lane_inbox) = sync_channel(COMMANDS);
     let middle = Middle {
@@ -229,6 +231,7 @@ impl Site {
                 clients: Arc::default(),
                 clients_max: config.clients_max,
                 addresses: Arc::new(ByAddress::new(config.clients_per_address)),
+                segment: None,
             },
             acceptor: Acceptor::new(config.secret),
             control: (control, control_waker),
@@ -370,7 +373,8 @@ impl Site {
         for address in udp {
             let (sender, arrivals) = sync_channel(ADMISSIONS);
             admissions.push(sender);
-            ports.push(Box::new(self.native(*address, arrivals, &counters)?));
+            let port = self.native(*address, arrivals, &counters)?;
+            ports.push(Box::new(port.with_groups(number)?));
         }
         for index in 0..self.streams.len() {
             ports.push(Box::new(self.stream(index, &counters)?));

@@ -53,6 +53,8 @@ pub enum StartError {
     Leg(String, LegError),
     /// Records of reliable topics cannot be written or read.
     Store(StoreError),
+    /// Groups cannot be sent to as configured, and what to do.
+    Multicast(String),
     /// A gateway cannot open what it needs.
     Gateway(io::Error),
     /// The kernel refuses something else.
@@ -85,6 +87,7 @@ impl std::fmt::Display for StartError {
             Self::Tls(error) => error.fmt(f),
             Self::Leg(name, error) => write!(f, "leg `{name}`: {error}"),
             Self::Store(error) => error.fmt(f),
+            Self::Multicast(what) => write!(f, "multicast: {what}"),
             Self::Gateway(error) => error.fmt(f),
             Self::Io(error) => write!(f, "the kernel refuses: {error}"),
         }

@@ -17,6 +17,11 @@ impl Counter {
         self.0.store(self.0.load(Relaxed) + n, Relaxed);
     }
 
+    /// Lowers a number that stands for what is there now.
+    pub(crate) fn sub(&self, n: u64) {
+        self.0.store(self.0.load(Relaxed) - n, Relaxed);
+    }
+
     pub(crate) fn set(&self, n: u64) {
         self.0.store(n, Relaxed);
     }
@@ -50,6 +55,16 @@ pub(crate) struct Counters {
     pub(crate) unwanted: Counter,
     /// NACKed events answered from the cache.
     pub(crate) repaired: Counter,
+    /// Groups in use, and clients that hear one, each as often as it hears one.
+    pub(crate) groups: Counter,
+    pub(crate) group_listeners: Counter,
+    /// Events sent to groups, and as how many they were heard.
+    pub(crate) group_packets: Counter,
+    pub(crate) group_deliveries: Counter,
+    /// Times a client stopped hearing a group.
+    pub(crate) group_falls: Counter,
+    /// Streams or clients for which there was no group left.
+    pub(crate) group_refusals: Counter,
     /// Peers now.
     pub(crate) peers: Counter,
     /// Times the thread went to sleep.
@@ -66,6 +81,12 @@ impl Default for Counters {
             frames: Counter::default(),
             unwanted: Counter::default(),
             repaired: Counter::default(),
+            groups: Counter::default(),
+            group_listeners: Counter::default(),
+            group_packets: Counter::default(),
+            group_deliveries: Counter::default(),
+            group_falls: Counter::default(),
+            group_refusals: Counter::default(),
             peers: Counter::default(),
             sleeps: Counter::default(),
             drops: [const { Counter(AtomicU64::new(0)) }; DropReason::ALL.len()],

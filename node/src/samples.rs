@@ -11,7 +11,7 @@ use crate::counters::{Counter, Counters, Sample};
 /// A counter that every thread has: name, help, and where it is.
 type Row = (&'static str, &'static str, fn(&Counters) -> &Counter);
 
-const ROWS: [Row; 11] = [
+const ROWS: [Row; 17] = [
     (
         "sangam_relayed_packets_total",
         "Events sent to neighbours.",
@@ -54,6 +54,32 @@ const ROWS: [Row; 11] = [
         "sangam_repaired_total",
         "Lost events sent again from the cache.",
         |c| &c.repaired,
+    ),
+    ("sangam_groups", "Multicast groups in use.", |c| &c.groups),
+    (
+        "sangam_group_listeners",
+        "Clients that hear a group, once for each.",
+        |c| &c.group_listeners,
+    ),
+    (
+        "sangam_group_packets_total",
+        "Events sent to groups.",
+        |c| &c.group_packets,
+    ),
+    (
+        "sangam_group_deliveries_total",
+        "Copies that they stood for.",
+        |c| &c.group_deliveries,
+    ),
+    (
+        "sangam_group_falls_total",
+        "Times a client stopped hearing a group.",
+        |c| &c.group_falls,
+    ),
+    (
+        "sangam_group_refusals_total",
+        "Streams or clients for which no group was left.",
+        |c| &c.group_refusals,
     ),
     (
         "sangam_sleeps_total",

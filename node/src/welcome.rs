@@ -12,6 +12,7 @@ use sangam_model::{BrokerId, Incarnation};
 use sangam_wire::{Capabilities, DATAGRAM_MIN, Hello, Refusal, Refuse, VERSION, Welcome};
 
 use crate::addresses::Addresses;
+use crate::segment::Segment;
 
 /// When a caller whom the broker cannot take now may try again.
 pub(crate) const RETRY_AFTER: Duration = Duration::from_millis(500);
@@ -36,6 +37,8 @@ pub(crate) struct Greeting {
     pub(crate) clients_max: usize,
     /// The same by address.
     pub(crate) addresses: Arc<Addresses>,
+    /// Where events go to groups.
+    pub(crate) segment: Option<Arc<Segment>>,
 }
 
 /// The answer to a hello of no common version, of which the operator is told, too.
@@ -125,6 +128,12 @@ impl Greeting {
             retry_after_ms: RETRY_AFTER.as_millis() as u32,
             speaks: VERSION,
         }
+    }
+
+    /// Whether this client may be told of groups.
+    pub(crate) fn may_hear_groups(&self, hello: &Hello, client: SocketAddr) -> bool {
+        let segment = self.segment.as_ref();
+        segment.is_some_and(|segment| segment.holds(hello, client))
     }
 
     /// A number no other session of this broker has, until 2^32 have come.

@@ -32,6 +32,9 @@ pub(crate) fn check(config: &Config) -> Vec<(String, String)> {
     for (key, fault) in config.reliable.faults() {
         wrong.add(format!("reliable.{key}"), fault);
     }
+    for (key, fault) in config.multicast.faults(&config.listen.udp) {
+        wrong.add(format!("multicast.{key}"), fault);
+    }
     for (i, key) in config.auth.keys.iter().enumerate() {
         if let Some(fault) = key.fault() {
             wrong.add(format!("auth.keys[{i}]"), fault);

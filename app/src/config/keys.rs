@@ -19,7 +19,7 @@ pub(super) enum Kind {
 }
 
 /// All keys with dots between; tables in arrays (`link`, `leg`) stand without an index.
-pub(super) const KEYS: [(&str, Kind); 78] = [
+pub(super) const KEYS: [(&str, Kind); 85] = [
     ("broker.name", Kind::Text),
     ("broker.region", Kind::Text),
     ("broker.data_dir", Kind::Text),
@@ -99,6 +99,12 @@ pub(super) const KEYS: [(&str, Kind); 78] = [
     ("reliable.memory_mib", Kind::Number),
     ("reliable.topics", Kind::Number),
     ("reliable.gap_seconds", Kind::Number),
+    ("multicast.interface", Kind::Text),
+    ("multicast.groups", Kind::Texts),
+    ("multicast.port", Kind::Number),
+    ("multicast.ttl", Kind::Number),
+    ("multicast.clients", Kind::Number),
+    ("multicast.topics", Kind::Texts),
 ];
 
 /// How the names of all variables begin.

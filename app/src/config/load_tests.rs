@@ -158,3 +158,29 @@ fn a_missing_file_is_named() {
         "{text}"
     );
 }
+
+#[test]
+fn groups_that_leave_the_organisation_are_refused_where_they_stand() {
+    let text = complaint(
+        "[multicast]\ninterface = \"eth0\"\ngroups = [\"224.0.0.0/24\"]\n",
+        &[],
+    );
+    assert!(
+        text.contains(":3: 224.0.0.0/24: groups stay within an organisation"),
+        "{text}"
+    );
+    // Switched off, it is nobody's concern.
+    assert!(from("[multicast]\ngroups = [\"224.0.0.0/24\"]\n", &[]).is_ok());
+}
+
+#[test]
+fn groups_share_no_port_with_clients_and_are_for_more_than_one() {
+    let variables = [
+        ("SANGAM_MULTICAST_INTERFACE", "eth0"),
+        ("SANGAM_MULTICAST_PORT", "4600"),
+        ("SANGAM_MULTICAST_CLIENTS", "1"),
+    ];
+    let text = complaint("", &variables);
+    assert!(text.contains("multicast.port: a port of its own"), "{text}");
+    assert!(text.contains("multicast.clients: at least 2"), "{text}");
+}

@@ -8,6 +8,7 @@ mod load;
 mod media;
 mod page;
 mod neighbour;
+mod multicast;
 mod reliable;
 mod sessions;
 mod threshold;
@@ -28,6 +29,7 @@ pub(crate) use load::{ConfigError, Problem, load};
 pub(crate) use media::MediaSpec;
 pub(crate) use page::Page;
 pub(crate) use neighbour::{LinkAddress, Neighbour, Proxy, by_host};
+pub(crate) use multicast::Multicast;
 pub(crate) use reliable::Reliable;
 pub(crate) use sessions::Sessions;
 pub(crate) use threshold::Threshold;
@@ -52,6 +54,7 @@ pub(crate) struct Config {
     pub(crate) page: Page,
     pub(crate) limits: Limits,
     pub(crate) reliable: Reliable,
+    pub(crate) multicast: Multicast,
     #[serde(rename = "link", skip_serializing_if = "Vec::is_empty")]
     pub(crate) neighbours: Vec<Neighbour>,
     #[serde(rename = "leg", skip_serializing_if = "Vec::is_empty")]

@@ -43,6 +43,8 @@ pub(super) struct Inbox {
     backlog: VecDeque<Item>,
     shedders: HashMap<StreamId, Shedder>,
     overlap: Option<Overlap>,
+    /// What came of each stream that has a group: some of it may come by both ways.
+    grouped: HashMap<StreamId, DuplicateWindow>,
     fresh: bool,
 }
 
@@ -61,6 +63,7 @@ impl Inbox {
             backlog: VecDeque::new(),
             shedders: HashMap::new(),
             overlap: None,
+            grouped: HashMap::new(),
             fresh: false,
         }
     }
@@ -69,6 +72,9 @@ impl Inbox {
     pub(super) fn event(&mut self, now: Time, header: &Header, bytes: &[u8]) {
         if self.overlap.is_some() && self.came_before(now, header) {
             return;
+        }
+        if !self.grouped.is_empty() && self.came_by_both_ways(now, header) {
+            return self.shared.counters.dropped_twice.add(1);
         }
         let video = header.class == Class::Video;
         let reserve = if video { VIDEO_LEAVES } else { EVENTS_LEAVE };
@@ -84,6 +90,13 @@ impl Inbox {
             None if !full => counters.dropped_pool.add(1),
             _ if video => counters.dropped_video.add(1),
             _ => counters.dropped_other.add(1),
+        }
+    }
+
+    /// A stream may come by a group as well from now on, until it is retired.
+    pub(super) fn expect_group(&mut self, stream: StreamId) {
+        if self.grouped.len() < SHEDDERS_MAX {
+            self.grouped.entry(stream).or_default();
         }
     }
 
@@ -103,6 +116,7 @@ impl Inbox {
     pub(super) fn message(&mut self, message: Message) -> bool {
         if let Message::Retire { stream } = message {
             self.shedders.remove(&stream);
+            self.grouped.remove(&stream);
         }
         self.push(Item::Message(message));
         self.backlog.len() <= BACKLOG_MAX
@@ -113,6 +127,7 @@ impl Inbox {
         if let DoorState::Down(_) = state {
             self.backlog.retain(|item| matches!(item, Item::State(_)));
             self.shedders.clear();
+            self.grouped.clear();
             // Only the last change counts; the application may be long behind.
             while self.backlog.len() > 1 {
                 self.backlog.pop_front();
@@ -169,6 +184,11 @@ impl Inbox {
         }
         let window = windows.entry(header.stream).or_default();
         window.insert(now, header.sequence) == Verdict::Duplicate
+    }
+
+    fn came_by_both_ways(&mut self, now: Time, header: &Header) -> bool {
+        let window = self.grouped.get_mut(&header.stream);
+        window.is_some_and(|window| window.insert(now, header.sequence) == Verdict::Duplicate)
     }
 
     fn admits(&mut self, header: &Header, full: bool) -> bool {

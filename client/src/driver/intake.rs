@@ -9,7 +9,7 @@ use sangam_io::door::DoorState;
 use sangam_link::{DialInput, DialOutput, Dialer, Reassembler};
 use sangam_model::limits::EVENT_LEN_MAX;
 use sangam_model::{StreamId, Time};
-use sangam_wire::{Event, Flags, Frame, Header, Message, Refusal, Welcome, is_event};
+use sangam_wire::{Event, Flags, Frame, Group, Header, Message, Refusal, Welcome, is_event};
 
 use super::inbox::Inbox;
 use crate::UpInfo;
@@ -78,6 +78,8 @@ pub(super) enum Order {
     },
     /// Send this frame to the broker.
     Frame(Vec<u8>),
+    /// Join the group of this stream, or leave it.
+    Group(StreamId, Option<Group>),
 }
 
 impl Line {
@@ -358,6 +360,17 @@ impl Intake<'_> {
         if message == Message::LEAVING {
             self.line.leaving = true;
             return;
+        }
+        let orders = &mut self.line.orders;
+        match message {
+            Message::Group { stream, group } => {
+                if group.is_some() {
+                    self.inbox.expect_group(stream);
+                }
+                return orders.push_back(Order::Group(stream, group));
+            }
+            Message::Retire { stream } => orders.push_back(Order::Group(stream, None)),
+            _ => {}
         }
         if let Some(trial) = &mut self.line.trial {
             trial.answered(now, &message);

@@ -1,5 +1,6 @@
 //! The thread of a network client: link frames on one side, the door of the client on the other.
 
+mod groups;
 mod inbox;
 mod intake;
 mod quic;

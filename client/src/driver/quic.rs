@@ -78,7 +78,8 @@ impl Quic {
                     intake.lost(clock::now(), "the broker does not read".to_owned());
                 }
             }
-            Order::Welcomed { .. } => {}
+            // Groups are for those whom datagrams reach in the clear.
+            Order::Welcomed { .. } | Order::Group(..) => {}
         }
     }
 

@@ -202,7 +202,7 @@ impl Routes {
         let reliable = !matches!(known, Way::Udp(_));
         let dialer = Dialer::new(DialerConfig {
             role: Role::Client,
-            capabilities: Capabilities::OURS,
+            capabilities: capabilities(known, &self.options),
             datagram_max,
             clock_domain: clock::clock_domain(),
             reliable,
@@ -233,6 +233,14 @@ impl Routes {
         let backoff = self.options.backoff;
         let factor = 1_u32.checked_shl(self.rounds).unwrap_or(u32::MAX);
         backoff.first.saturating_mul(factor).min(backoff.most)
+    }
+}
+
+/// Groups reach who is reached by datagrams.
+fn capabilities(way: &Way, options: &ClientOptions) -> Capabilities {
+    match way {
+        Way::Udp(_) if options.multicast => Capabilities::OURS.with(Capabilities::MULTICAST),
+        _ => Capabilities::OURS,
     }
 }
 

@@ -115,7 +115,8 @@ impl Stream {
                     }
                 }
             }
-            Order::Welcomed { .. } => Ok(()),
+            // Groups are for those whom datagrams reach.
+            Order::Welcomed { .. } | Order::Group(..) => Ok(()),
         }
     }
 

@@ -8,10 +8,11 @@ use sangam_io::poll::{Interest, Poller};
 use sangam_io::pool::Packet;
 use sangam_io::udp::{Address, RecvBatch, SendBatch, SendReport, UdpOptions, UdpSocket, path_mtu};
 use sangam_link::fragment;
-use sangam_model::Class;
 use sangam_model::limits::{DATAGRAM_LEN_SAFE, EVENT_LEN_MAX};
-use sangam_wire::DATAGRAM_MIN;
+use sangam_model::{Class, StreamId, Time};
+use sangam_wire::{DATAGRAM_MIN, Group};
 
+use super::groups::Groups;
 use super::intake::{Intake, Order};
 use crate::ClientOptions;
 
@@ -36,6 +37,10 @@ pub(super) struct Udp {
     /// Pieces of a large event, one behind the other, and where each ends.
     pieces: Vec<u8>,
     ends: Vec<usize>,
+    groups: Groups,
+    /// Bytes of receive buffer of either socket, and what the poller calls them.
+    socket_buffer: usize,
+    token: u64,
 }
 
 /// The largest datagram on the way to the broker.
@@ -66,7 +71,11 @@ pub(super) fn bind(
 }
 
 impl Udp {
-    pub(super) fn open(address: SocketAddr, options: &ClientOptions) -> io::Result<Self> {
+    pub(super) fn open(
+        address: SocketAddr,
+        options: &ClientOptions,
+        token: u64,
+    ) -> io::Result<Self> {
         Ok(Self {
             socket: bind(address, options, false)?,
             batch: RecvBatch::new(MESSAGES, usize::from(u16::MAX)),
@@ -77,11 +86,14 @@ impl Udp {
             datagram_max: DATAGRAM_LEN_SAFE,
             pieces: Vec::new(),
             ends: Vec::new(),
+            groups: Groups::default(),
+            socket_buffer: options.socket_buffer,
+            token,
         })
     }
 
-    pub(super) fn register(&self, poller: &Poller, token: u64) -> io::Result<()> {
-        poller.add(self.socket.fd(), token, Interest::Read)
+    pub(super) fn register(&self, poller: &Poller) -> io::Result<()> {
+        poller.add(self.socket.fd(), self.token, Interest::Read)
     }
 
     pub(super) fn read(&mut self, intake: &mut Intake<'_>) -> io::Result<()> {
@@ -104,14 +116,17 @@ impl Udp {
                 break;
             }
         }
-        Ok(())
+        // Behind the copies: those sent before the group took over come first.
+        self.groups.read(&mut self.batch, READS_MAX, intake)
     }
 
-    pub(super) fn perform(&mut self, order: Order, intake: &Intake<'_>) {
+    pub(super) fn perform(&mut self, order: Order, intake: &Intake<'_>, poller: &Poller) {
         match order {
             Order::Connect => {}
             Order::Hello(bytes) => self.frame(&bytes, self.dialled, intake),
             Order::Frame(bytes) => self.frame(&bytes, self.control, intake),
+            Order::Group(stream, None) => self.groups.leave(stream),
+            Order::Group(stream, Some(group)) => self.join(stream, group, poller),
             Order::Welcomed {
                 control_port,
                 media_port,
@@ -124,10 +139,30 @@ impl Udp {
                     }
                     address
                 };
+                // A new session, which knows of no groups.
+                self.groups = Groups::default();
                 (self.control, self.media) = (port(control_port), port(media_port));
                 self.datagram_max = datagram_max.into();
             }
         }
+    }
+
+    /// Who cannot join goes on with copies.
+    fn join(&mut self, stream: StreamId, group: Group, poller: &Poller) {
+        let broker = (self.control, self.socket_buffer);
+        let joined = (self.groups).join(stream, group, broker, (poller, self.token));
+        if let Err(error) = joined {
+            tracing::debug!(group = %group.address, %error, "a group cannot be joined");
+        }
+    }
+
+    /// When a group counts as silent.
+    pub(super) fn deadline(&self) -> Option<Time> {
+        self.groups.deadline()
+    }
+
+    pub(super) fn expire(&mut self, now: Time, intake: &mut Intake<'_>) {
+        self.groups.expire(now, intake);
     }
 
     /// Sends events in order; those in a row that fit, in as few calls as they allow.

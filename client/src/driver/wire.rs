@@ -30,8 +30,8 @@ impl Wire {
     ) -> io::Result<Self> {
         match way {
             Way::Udp(address) => {
-                let udp = Udp::open(*address, options)?;
-                udp.register(poller, token)?;
+                let udp = Udp::open(*address, options, token)?;
+                udp.register(poller)?;
                 Ok(Self::Udp(Box::new(udp)))
             }
             Way::Stream(way) => {
@@ -69,7 +69,7 @@ impl Wire {
     ) -> io::Result<()> {
         match self {
             Self::Udp(udp) => {
-                udp.perform(order, intake);
+                udp.perform(order, intake, poller);
                 Ok(())
             }
             Self::Stream(stream) => stream.perform(order, intake, poller),
@@ -102,7 +102,7 @@ impl Wire {
 
     pub(super) fn deadline(&self) -> Option<Time> {
         match self {
-            Self::Udp(_) => None,
+            Self::Udp(udp) => udp.deadline(),
             Self::Stream(stream) => stream.deadline(),
             Self::Quic(quic) => quic.deadline(),
         }
@@ -110,7 +110,7 @@ impl Wire {
 
     pub(super) fn expire(&mut self, now: Time, intake: &mut Intake<'_>) {
         match self {
-            Self::Udp(_) => {}
+            Self::Udp(udp) => udp.expire(now, intake),
             Self::Stream(stream) => stream.expire(now, intake),
             Self::Quic(quic) => quic.expire(now, intake),
         }

@@ -30,6 +30,9 @@ pub const STREAMS_PER_BROKER: usize = 65_536;
 pub const FILTERS_PER_BROKER: usize = 65_536;
 /// Neighbour brokers of one broker.
 pub const LINKS_PER_BROKER: usize = 64;
+/// Groups a client is asked to join at a time: Linux lets a socket have 20
+/// (`net.ipv4.igmp_max_memberships`).
+pub const GROUPS_PER_CLIENT: usize = 16;
 /// Native clients of one broker.
 pub const CLIENTS_PER_BROKER: usize = 262_144;
 /// Native clients from one IP address: a large office behind one translator.

@@ -2,7 +2,7 @@
 
 mod codec;
 
-use sangam_model::{BrokerId, Incarnation, limits};
+use sangam_model::{BrokerId, Incarnation, StreamId, limits};
 
 use crate::{Message, Refusal, WireError, message};
 
@@ -39,7 +39,9 @@ impl Capabilities {
     pub const SECOND_WAY: Self = Self(4);
     /// Answers pings that are longer than other frames may be.
     pub const PROBES: Self = Self(8);
-    /// What this build can do.
+    /// Hears groups on its own segment.
+    pub const MULTICAST: Self = Self(16);
+    /// What this build can do on every link.
     pub const OURS: Self = Self::FRAGMENTS.with(Self::TRACES).with(Self::PROBES);
 
     /// What either can do.
@@ -199,6 +201,11 @@ pub enum Frame<'a> {
         session: u32,
         /// Why.
         reason: Refusal,
+    },
+    /// To a group: this is where events of the stream come, though there is none right now.
+    Beacon {
+        /// The stream.
+        stream: StreamId,
     },
 }
 

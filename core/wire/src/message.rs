@@ -1,6 +1,7 @@
 //! Control messages: what is published, wanted and known. Carried by [`crate::Frame::Control`].
 
 mod codec;
+mod group;
 mod network;
 mod reliable;
 
@@ -10,6 +11,7 @@ use sangam_model::{Filter, MediaInfo, StreamId, Topic};
 
 use crate::WireError;
 use crate::codec::Reader;
+pub use group::Group;
 pub use network::{
     ADDRESS_LEN_MAX, BROKERS_MAX, DIGEST_MAX, FILTERS_MAX, JOIN_ROOM, Join, LinkState, LinkView,
     NEIGHBOURS_MAX, REGION_LEN_MAX, Register, Route, Sources, Version,
@@ -108,6 +110,21 @@ pub enum Message {
     Register(Register),
     /// Between brokers, routed: the directory's answer, where a session's sources are.
     Sources(Sources),
+    /// Broker to client: events of this stream will also come to a group; whoever hears it says so
+    /// and gets them there alone. `None`: by this group no longer.
+    Group {
+        /// The stream.
+        stream: StreamId,
+        /// What to join.
+        group: Option<Group>,
+    },
+    /// Client to broker: whether datagrams to the group of this stream arrive.
+    Hearing {
+        /// The stream.
+        stream: StreamId,
+        /// They do; or have not for a while.
+        hears: bool,
+    },
     /// Of reliable topics, between a client and its broker.
     Reliable(Reliable),
     /// The same between brokers, routed.

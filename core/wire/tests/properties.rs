@@ -2,14 +2,16 @@
 
 #![allow(clippy::unwrap_used)] // The helpers of tests are tests, too.
 
+use std::net::{IpAddr, SocketAddr};
+
 use proptest::prelude::*;
 use sangam_model::{BrokerId, Class, Filter, Incarnation, MediaInfo, Scope, StreamId, Topic};
 use sangam_wire::feedback::{Nack, Report};
 use sangam_wire::{
     BROKERS_MAX, CONTROL_ROOM, Capabilities, DATAGRAM_MIN, DIGEST_MAX, Event, ExtensionBlock,
-    Feedback, Flags, Fragment, Frame, HELLO_LEN, Header, Hello, Join, LinkState, LinkView, Message,
-    NEIGHBOURS_MAX, Refusal, Refuse, Register, Role, Route, Sources, Traffic, VERSION, Version,
-    Welcome, check, messages,
+    Feedback, Flags, Fragment, Frame, Group, HELLO_LEN, Header, Hello, Join, LinkState, LinkView,
+    Message, NEIGHBOURS_MAX, Refusal, Refuse, Register, Role, Route, Sources, Traffic, VERSION,
+    Version, Welcome, check, messages,
 };
 
 #[path = "properties/reliable.rs"]
@@ -147,6 +149,24 @@ fn routed() -> impl Strategy<Value = Message> {
     })
 }
 
+/// Also some that may not be sent.
+fn group() -> impl Strategy<Value = Option<Group>> {
+    let v4 = (224u8.., any::<[u8; 3]>(), any::<[u8; 4]>()).prop_map(|(first, rest, source)| {
+        let [a, b, c] = rest;
+        (IpAddr::from([first, a, b, c]), IpAddr::from(source))
+    });
+    let v6 = (any::<[u8; 15]>(), any::<[u8; 16]>()).prop_map(|(rest, source)| {
+        let mut group = [0xff; 16];
+        group[1..].copy_from_slice(&rest);
+        (IpAddr::from(group), IpAddr::from(source))
+    });
+    let one = (prop_oneof![v4, v6], any::<u16>()).prop_map(|((group, source), port)| Group {
+        address: SocketAddr::new(group, port),
+        source,
+    });
+    prop::option::of(one)
+}
+
 fn message() -> impl Strategy<Value = Message> {
     let request = any::<u32>;
     prop_oneof![
@@ -168,6 +188,8 @@ fn message() -> impl Strategy<Value = Message> {
             media
         }),
         stream().prop_map(|stream| Message::Retire { stream }),
+        (stream(), group()).prop_map(|(stream, group)| Message::Group { stream, group }),
+        (stream(), any::<bool>()).prop_map(|(stream, hears)| Message::Hearing { stream, hears }),
         link_state(),
         (
             any::<bool>(),
@@ -262,6 +284,7 @@ fn frame() -> impl Strategy<Value = Frame<'static>> {
         ),
         (session(), any::<u16>()).prop_map(|(session, ack)| Frame::Ack { session, ack }),
         (session(), refusal()).prop_map(|(session, reason)| Frame::Bye { session, reason }),
+        stream().prop_map(|stream| Frame::Beacon { stream }),
     ]
 }
 

@@ -2,7 +2,8 @@
 
 use core::ffi::c_int;
 use core::fmt;
-use core::mem::offset_of;
+use core::mem::{self, offset_of};
+use core::ptr;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 
 use libc::{sockaddr, sockaddr_in, sockaddr_in6, socklen_t};
@@ -26,6 +27,7 @@ const _: () = {
     assert!(offset_of!(sockaddr_in6, sin6_flowinfo) == 4);
     assert!(offset_of!(sockaddr_in6, sin6_addr) == 8);
     assert!(offset_of!(sockaddr_in6, sin6_scope_id) == 24);
+    assert!(size_of::<libc::sockaddr_storage>() >= V6_LEN);
     assert!(V4_LEN == 16 && V6_LEN == 28 && size_of::<Address>() == 32);
 };
 
@@ -57,6 +59,21 @@ impl Address {
 
     pub(crate) fn family(&self) -> c_int {
         u16::from_ne_bytes([self.bytes[0], self.bytes[1]]).into()
+    }
+
+    /// The same in the room that some options want.
+    pub(crate) fn storage(&self) -> libc::sockaddr_storage {
+        // SAFETY: numbers and bytes only, for which zeros are values.
+        let mut storage: libc::sockaddr_storage = unsafe { mem::zeroed() };
+        // SAFETY: both are plain bytes, the room is larger, and they do not overlap.
+        unsafe {
+            ptr::copy_nonoverlapping(
+                self.bytes.as_ptr(),
+                (&raw mut storage).cast::<u8>(),
+                self.bytes.len(),
+            );
+        }
+        storage
     }
 
     fn u32_at(&self, at: usize) -> u32 {

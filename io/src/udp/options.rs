@@ -23,6 +23,9 @@ pub struct UdpOptions {
     pub overflow_count: bool,
     /// Let several sockets share the port (SO_REUSEPORT).
     pub reuse_port: bool,
+    /// Let several sockets have the port, each getting a copy of what goes to groups
+    /// (SO_REUSEADDR).
+    pub reuse_address: bool,
     /// Keep an IPv6 socket to IPv6; no effect on IPv4 sockets.
     pub v6_only: bool,
     /// Never fragment: packets longer than the path fail with EMSGSIZE instead.
@@ -39,6 +42,7 @@ impl Default for UdpOptions {
             pktinfo: false,
             overflow_count: false,
             reuse_port: false,
+            reuse_address: false,
             v6_only: true,
             path_mtu_discovery: false,
         }
@@ -55,6 +59,9 @@ impl UdpOptions {
         }
         if self.reuse_port {
             on((libc::SOL_SOCKET, libc::SO_REUSEPORT))?;
+        }
+        if self.reuse_address {
+            on((libc::SOL_SOCKET, libc::SO_REUSEADDR))?;
         }
         if self.overflow_count {
             on((libc::SOL_SOCKET, libc::SO_RXQ_OVFL))?;

@@ -30,6 +30,8 @@
 //! **Addresses.** Site N is 10.(16+N).0.0/16 and one IPv6 address. Every address of the IPv4
 //! network is the site's own ([`Site::host`]), as 127.0.0.0/8 is everybody's.
 //!
+//! **A local network.** [`Segment`] is hosts on one bridge, for what needs broadcasts or groups.
+//!
 //! **By hand.** `sangam-emulator near far` makes two sites, says how to enter them, and takes
 //! lines such as `near far delay=45ms,loss=1%`.
 //!
@@ -50,11 +52,13 @@ mod emulator;
 mod engine;
 mod error;
 mod fabric;
+mod namespace;
 mod packet;
 mod path;
 mod privileges;
 mod quality;
 mod random;
+mod segment;
 mod site;
 mod sys;
 mod text;
@@ -69,5 +73,6 @@ pub use privileges::with_privileges;
 pub use quality::{
     DELAY_MAX, Delay, Jitter, Loss, MTU, MTU_MIN, Quality, Rate, Reordering, Shape, State,
 };
+pub use segment::{Host, Segment};
 pub use site::{Site, shift_clock};
 pub use trace::{Step, Trace};

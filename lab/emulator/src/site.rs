@@ -2,19 +2,16 @@
 
 use std::fmt::Write as _;
 use std::fs::{self, File};
-use std::io::{self, Write as _};
+use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr};
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::sync::Arc;
-use std::thread;
 use std::time::Duration;
-
-use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use crate::address;
 use crate::error::Error;
+use crate::namespace::{self, Namespace};
 use crate::quality::MTU;
 use crate::sys;
 
@@ -33,18 +30,21 @@ pub struct Site(Arc<Inner>);
 struct Inner {
     number: usize,
     name: String,
-    namespace: Arc<OwnedFd>,
+    namespace: Namespace,
 }
 
 impl Site {
     /// Makes the namespace and its device.
     pub(crate) fn new(number: usize, name: &str) -> Result<(Self, File), Error> {
-        let made = thread::scope(|scope| scope.spawn(|| make(number)).join());
-        let (namespace, device) = made.unwrap_or(Err(Error::Gone))?;
+        let (namespace, device) = Namespace::new(|| {
+            let device = sys::new_tun(DEVICE).map_err(Error::Tun)?;
+            namespace::ip(&batch(number))?;
+            Ok(device)
+        })?;
         let inner = Inner {
             number,
             name: name.to_owned(),
-            namespace: Arc::new(namespace),
+            namespace,
         };
         Ok((Self(Arc::new(inner)), device))
     }
@@ -92,13 +92,7 @@ impl Site {
     /// # Errors
     /// Those of `what`, or if the namespace cannot be entered.
     pub fn enter<T: Send>(&self, what: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
-        let inside = || {
-            let network = Some(LinkNameSpaceType::Network);
-            move_into_link_name_space(self.0.namespace.as_fd(), network)?;
-            what()
-        };
-        thread::scope(|scope| scope.spawn(inside).join())
-            .unwrap_or_else(|_| Err(io::Error::other("a thread inside a site panicked")))
+        self.0.namespace.enter(what)
     }
 
     /// Packets that left a host and were dropped before the emulator could read them, as it was
@@ -122,14 +116,13 @@ impl Site {
 
     /// Lets a command run inside.
     pub fn place(&self, command: &mut Command) {
-        sys::start_in(command, Arc::clone(&self.0.namespace));
+        self.0.namespace.place(command);
     }
 
     /// Where the namespace is found while this process lives, for `nsenter --net=PATH`.
     #[must_use]
     pub fn path(&self) -> PathBuf {
-        let descriptor = self.0.namespace.as_raw_fd();
-        format!("/proc/{}/fd/{descriptor}", std::process::id()).into()
+        self.0.namespace.path()
     }
 }
 
@@ -139,38 +132,6 @@ impl Site {
 pub fn shift_clock(command: &mut Command, ahead: Duration) {
     let (s, ns) = (ahead.as_secs(), ahead.subsec_nanos());
     sys::start_with_clock(command, format!("monotonic {s} {ns}\nboottime {s} {ns}\n"));
-}
-
-/// To be called in a thread of its own, which stays in the new namespace.
-fn make(number: usize) -> Result<(OwnedFd, File), Error> {
-    sys::new_network().map_err(Error::Namespace)?;
-    let namespace = File::open("/proc/thread-self/ns/net").map_err(Error::Namespace)?;
-    let device = sys::new_tun(DEVICE).map_err(Error::Tun)?;
-    set_up(number)?;
-    Ok((namespace.into(), device))
-}
-
-/// Runs `ip` in the calling thread's namespace.
-fn set_up(number: usize) -> Result<(), Error> {
-    let mut ip = Command::new("ip")
-        .args(["-batch", "-"])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped())
-        .spawn()
-        .map_err(|error| Error::Setup(error.to_string()))?;
-    if let Some(mut input) = ip.stdin.take() {
-        // Where `ip` has ended early, what it says is better than this error.
-        let _ = input.write_all(batch(number).as_bytes());
-    }
-    let output = ip
-        .wait_with_output()
-        .map_err(|error| Error::System("ip", error))?;
-    if output.status.success() {
-        return Ok(());
-    }
-    let words = String::from_utf8_lossy(&output.stderr);
-    Err(Error::Setup(words.trim().replace('\n', "; ")))
 }
 
 fn batch(number: usize) -> String {

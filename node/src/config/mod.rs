@@ -11,7 +11,7 @@ use sangam_io::tls::{Identity, Roots};
 use sangam_model::{BrokerId, Filter, Incarnation, MediaInfo, Topic, limits};
 use sangam_reliable::Limits;
 
-use crate::Authority;
+use crate::{Authority, Multicast};
 
 pub use neighbour::{LinkWay, Neighbour, StreamWay};
 
@@ -189,6 +189,8 @@ pub struct BrokerConfig {
     /// Brokers by which to join a network: links are then made, and given up, as the map asks for
     /// it. With none the broker keeps to its neighbours, and takes what others make.
     pub join: Vec<Neighbour>,
+    /// Delivery by groups to clients on one segment.
+    pub multicast: Option<Multicast>,
     /// Where the broker stands, as its operator calls the place; at most 32 bytes.
     pub region: String,
     /// Where other brokers may dial this one, if not where it listens.
@@ -271,6 +273,7 @@ impl Default for BrokerConfig {
             neighbours: Vec::new(),
             quic_links: Vec::new(),
             join: Vec::new(),
+            multicast: None,
             region: String::new(),
             public_address: None,
             accept_links: vec![Network {

@@ -7,7 +7,7 @@ use sangam_link::Verdict;
 use sangam_wire::{Frame, Hello, Refusal, Refuse, Role, VERSION};
 
 use super::Lane;
-use crate::port::native::Admission;
+use crate::port::native::{Admission, GROUPS_SHARD};
 use crate::welcome::RETRY_AFTER;
 
 impl Lane {
@@ -54,7 +54,10 @@ impl Lane {
     /// Hands a client over to its shard, which takes it if there is room.
     fn admit_client(&mut self, hello: Hello, from: SocketAddr) {
         // The same address always meets the same shard, so that a repeated hello is recognised.
-        let shard = shard_of(from, self.shards.len());
+        let shard = match self.links.greeting.may_hear_groups(&hello, from) {
+            true => GROUPS_SHARD,
+            false => shard_of(from, self.shards.len()),
+        };
         let socket = self
             .sockets
             .iter()

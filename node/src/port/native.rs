@@ -1,8 +1,12 @@
 //! Native clients over UDP: one socket for each shard and address family.
 
+mod egress;
+mod groups;
+
 use std::collections::HashMap;
 use std::io;
 use std::net::SocketAddr;
+use std::slice;
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 
@@ -13,12 +17,14 @@ use sangam_io::pool::Packet;
 use sangam_io::port::{Action, Context, Delivery, PeerKey, Peers, Port};
 use sangam_io::timer::Wheel;
 use sangam_io::udp::{Address, Fanout, RecvBatch, SendBatch, SendReport, UdpSocket};
-use sangam_link::{Input, Output, Session, SessionConfig, Timing, fragment};
+use sangam_link::{Input, Output, Session, SessionConfig, Timing};
 use sangam_model::Time;
-use sangam_model::limits::{BURST_MAX, CONTROL_QUEUE_MAX};
-use sangam_wire::{Frame, Hello, Refusal, Welcome, is_event};
+use sangam_model::limits::CONTROL_QUEUE_MAX;
+use sangam_wire::{Capabilities, Frame, Hello, Message, Refusal, Welcome, is_event};
 
+use self::groups::Groups;
 use super::request;
+use crate::broker::StartError;
 use crate::counters::Counters;
 use crate::welcome::Greeting;
 
@@ -29,10 +35,8 @@ const BATCH_BYTES: usize = 4_096;
 const BATCHES_PER_TURN: usize = 4;
 /// Messages that wait for more of their kind, at most: as many as one sendmmsg takes.
 const GATHERED_MAX: usize = 64;
-/// Peers up to which a single packet waits for others.
-const SMALL_AUDIENCE: usize = 16;
-/// No datagram of ours is longer.
-const DATAGRAM_LEN_MAX: usize = 65_535;
+/// The shard of all clients that may hear groups: an event leaves once for all of them.
+pub(crate) const GROUPS_SHARD: usize = 0;
 
 /// A client whose hello the lane has judged, on its way to its shard.
 #[derive(Debug)]
@@ -63,12 +67,16 @@ pub(crate) struct NativePort {
     sender: SendBatch,
     wheel: Wheel<PeerKey>,
     due: Vec<PeerKey>,
+    /// Away while something is delivered.
+    groups: Option<Box<Groups>>,
 }
 
 struct Peer {
     address: SocketAddr,
     session: Session,
     hello: Hello,
+    /// It may be told of groups.
+    near: bool,
 }
 
 impl NativePort {
@@ -95,7 +103,23 @@ impl NativePort {
             sender: SendBatch::new(),
             wheel: Wheel::new(clock::now()),
             due: Vec::new(),
+            groups: None,
         }
+    }
+
+    /// Lets the port send to groups, if it is of the shard that does.
+    ///
+    /// # Errors
+    /// [`StartError::Multicast`].
+    pub(crate) fn with_groups(mut self, shard: u16) -> Result<Self, StartError> {
+        let segment = self.greeting.segment.clone();
+        if let Some(segment) = segment.filter(|_| usize::from(shard) == GROUPS_SHARD)
+            && let Some(sources) = segment.prepare(&self.socket)?
+        {
+            let groups = Groups::new(segment, sources, self.counters.clone());
+            self.groups = Some(Box::new(groups));
+        }
+        Ok(self)
     }
 
     fn admit(&mut self, admission: Admission, cx: &mut Context<'_>) {
@@ -131,6 +155,7 @@ impl NativePort {
         let key = self.peers.insert(Peer {
             address: source,
             session,
+            near: self.greeting.may_hear_groups(&hello, source),
             hello,
         });
         self.by_address.insert(source, key);
@@ -163,11 +188,17 @@ impl NativePort {
         let Some(peer) = self.peers.get(key) else {
             return;
         };
+        let ours = self.greeting.welcome(&peer.hello);
+        let capabilities = match peer.near {
+            true => ours.capabilities.or(Capabilities::MULTICAST),
+            false => ours.capabilities,
+        };
         let welcome = Welcome {
+            capabilities,
             session: peer.session.number(),
             datagram_max: self.datagram_max[key as usize],
             control_port: self.socket.local_addr().port(),
-            ..self.greeting.welcome(&peer.hello)
+            ..ours
         };
         let mut bytes = Vec::new();
         Frame::Welcome(welcome).encode(&mut bytes);
@@ -224,6 +255,12 @@ impl NativePort {
                 Some(
                     Output::Suspect | Output::Recovered | Output::Sample(_) | Output::Carries(_),
                 ) => {}
+                Some(Output::Message(Message::Hearing { stream, hears })) => {
+                    match &mut self.groups {
+                        Some(groups) => groups.hearing(key, stream, hears),
+                        None => self.counters.dropped(DropReason::ControlUnexpected),
+                    }
+                }
                 Some(Output::Message(message)) => {
                     let from = (peer.address.ip(), Some(peer.address));
                     match request::action(key, message, from) {
@@ -246,6 +283,9 @@ impl NativePort {
             self.greeting.addresses.leave(peer.address.ip());
             self.greeting.leave();
             self.wheel.cancel(key);
+            if let Some(groups) = &mut self.groups {
+                groups.gone(key, cx.now);
+            }
             cx.actions.push(Action::Gone { peer: key });
         }
     }
@@ -254,50 +294,6 @@ impl NativePort {
         let mut report = SendReport::default();
         self.fanout.send(&self.socket, &[bytes], &[to], &mut report);
     }
-
-    fn send_in_pieces(
-        &mut self,
-        packet: &Packet,
-        most: usize,
-        to: Address,
-        report: &mut SendReport,
-    ) {
-        let Ok(mut pieces) = fragment(packet, most) else {
-            report.errors += 1;
-            return;
-        };
-        let mut piece = [0; DATAGRAM_LEN_MAX];
-        while let Some(Ok(len)) = pieces.write_next(&mut piece) {
-            self.fanout
-                .send(&self.socket, &[&piece[..len]], &[to], report);
-        }
-    }
-
-    /// Serves peers whose path is too narrow for the burst, one by one, in pieces.
-    fn deliver_in_pieces(&mut self, burst: &[Packet], peers: &[PeerKey], done: &mut Delivery) {
-        for key in peers {
-            let index = *key as usize;
-            let (to, most) = (self.addresses[index], self.datagram_max[index]);
-            for packet in burst {
-                let mut report = SendReport::default();
-                if packet.len() <= usize::from(most) {
-                    self.fanout
-                        .send(&self.socket, &[packet], &[to], &mut report);
-                } else {
-                    self.send_in_pieces(packet, usize::from(most), to, &mut report);
-                }
-                add(done, &report);
-            }
-            done.peers += 1;
-        }
-    }
-}
-
-fn add(done: &mut Delivery, report: &SendReport) {
-    done.packets += report.packets;
-    done.messages += report.messages;
-    done.bytes += report.bytes;
-    done.errors += report.errors;
 }
 
 impl Port for NativePort {
@@ -337,67 +333,30 @@ impl Port for NativePort {
         }
     }
 
-    fn deliver(&mut self, burst: &[Packet], peers: &[PeerKey], _: &mut Context<'_>) -> Delivery {
-        let mut done = Delivery::default();
-        let longest = burst
-            .iter()
-            .map(|packet| packet.len())
-            .max()
-            .unwrap_or_default();
-        let narrow = |key: &PeerKey| usize::from(self.datagram_max[*key as usize]) < longest;
-        if longest > usize::from(self.smallest) && peers.iter().any(narrow) {
-            self.deliver_in_pieces(burst, peers, &mut done);
-            return done;
-        }
-        if let [packet] = burst
-            && peers.len() <= SMALL_AUDIENCE
-        {
-            let room = GATHERED_MAX - self.gathered.len() >= peers.len() || self.flush(&mut done);
-            if room {
-                let to = peers.iter().map(|key| self.addresses[*key as usize]);
-                self.gathered.extend(to.map(|to| (to, packet.clone())));
-                done.peers = peers.len();
-            }
-            return done;
-        }
-        if !self.flush(&mut done) {
-            return done;
-        }
-        let mut slices: [&[u8]; BURST_MAX] = [&[]; BURST_MAX];
-        for (slice, packet) in slices.iter_mut().zip(burst) {
-            *slice = packet;
-        }
-        let slices = &slices[..burst.len().min(BURST_MAX)];
-        self.destinations.clear();
-        self.destinations
-            .extend(peers.iter().map(|key| self.addresses[*key as usize]));
-        let mut report = SendReport::default();
-        self.fanout
-            .send(&self.socket, slices, &self.destinations, &mut report);
-        add(&mut done, &report);
-        let unsent = report.would_block.div_ceil(burst.len().max(1) as u64) as usize;
-        done.peers = peers.len() - unsent;
+    fn deliver(&mut self, burst: &[Packet], peers: &[PeerKey], cx: &mut Context<'_>) -> Delivery {
+        let Some(mut groups) = self.groups.take() else {
+            return self.send_each(burst, peers);
+        };
+        let done = self.by_group(&mut groups, burst, peers, cx.now);
+        self.groups = Some(groups);
         done
     }
 
-    fn flush(&mut self, done: &mut Delivery) -> bool {
-        if self.gathered.is_empty() {
-            return true;
-        }
-        let mut report = SendReport::default();
-        let packets = self.gathered.iter().map(|(to, packet)| (*to, &packet[..]));
-        self.sender.send(&self.socket, packets, &mut report);
-        add(done, &report);
-        let left = report.would_block as usize;
-        self.gathered.drain(..self.gathered.len() - left);
-        left == 0
+    fn repair(&mut self, packet: &Packet, peer: PeerKey, _: &mut Context<'_>) -> Delivery {
+        self.send_each(slice::from_ref(packet), &[peer])
     }
 
-    fn tell(&mut self, peer: PeerKey, message: sangam_wire::Message, cx: &mut Context<'_>) {
+    fn flush(&mut self, done: &mut Delivery) -> bool {
+        self.send_gathered(done)
+    }
+
+    fn tell(&mut self, peer: PeerKey, message: Message, cx: &mut Context<'_>) {
+        self.note(peer, &message, cx.now);
         if let Some(known) = self.peers.get_mut(peer) {
             known.session.handle(cx.now, Input::Send(message));
             self.drain(peer, cx);
         }
+        self.tell_of_groups(cx);
     }
 
     fn room(&self, peer: PeerKey) -> usize {
@@ -417,7 +376,8 @@ impl Port for NativePort {
     }
 
     fn deadline(&self) -> Option<Time> {
-        self.wheel.deadline()
+        let groups = self.groups.as_ref().and_then(|groups| groups.deadline());
+        [self.wheel.deadline(), groups].into_iter().flatten().min()
     }
 
     fn timeout(&mut self, cx: &mut Context<'_>) {
@@ -428,6 +388,7 @@ impl Port for NativePort {
             self.drain(key, cx);
         }
         self.due = due;
+        self.look_after_groups(cx);
     }
 
     fn peers(&self) -> usize {

@@ -281,7 +281,7 @@ impl Shard {
         for packet in found {
             self.counters.repaired.add(1);
             self.with_port(usize::from(who.port), |port, cx| {
-                port.deliver(&[packet], &[who.peer], cx);
+                port.repair(&packet, who.peer, cx);
             });
         }
         missing
@@ -365,6 +365,10 @@ impl Shard {
             let Some((who, id)) = self.announcements.next() else {
                 return;
             };
+            if !self.audience.receives(who, id) {
+                // It left the stream while it stood in line.
+                continue;
+            }
             let Some(stream) = self.audience.stream(id) else {
                 continue;
             };

@@ -11,6 +11,7 @@ mod legs;
 mod lifecycle;
 mod limits;
 mod links;
+mod multicast;
 mod networks;
 mod organise;
 mod quic;

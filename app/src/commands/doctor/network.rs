@@ -1,14 +1,15 @@
 //! UDP as the kernel offers it, and the ports of the configuration.
 
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::time::Duration;
 
+use sangam_io::interfaces::{self, Interface};
 use sangam_io::poll::{Events, Interest, Poller};
 use sangam_io::udp::{Address, Fanout, RecvBatch, SendReport, UdpOptions, UdpSocket};
 
 use super::Check;
-use crate::config::Config;
+use crate::config::{Config, Multicast};
 
 const LOOPBACK: ([u8; 4], u16) = ([127, 0, 0, 1], 0);
 /// How long a packet may take over the loopback device before it counts as lost.
@@ -18,6 +19,7 @@ const ROOM: usize = 65_535;
 
 pub(super) fn checks(config: &Config) -> Vec<Check> {
     let mut checks = vec![segmentation(), joining(), ipv6()];
+    checks.extend(multicast(&config.multicast));
     checks.extend(buffers(config.listen.socket_buffer));
     checks.extend(ports(config));
     checks
@@ -82,6 +84,45 @@ fn ipv6() -> Check {
             "listen on 0.0.0.0 instead of [::], or switch IPv6 on",
         ),
     }
+}
+
+/// Whether the configured interface can have groups; whether the network passes them on, only
+/// those who listen can tell.
+fn multicast(config: &Multicast) -> Option<Check> {
+    const NAME: &str = "multicast";
+    const ADVICE: &str = "name the interface of the segment in multicast.interface, and see \
+        `ip maddress` and `ip link`";
+    let name = config.interface.as_ref()?;
+    let tried = interfaces::named(name).and_then(|interface| {
+        if !(interface.up && interface.multicast) {
+            return Err(io::Error::other(format!(
+                "{name} is down or without multicast"
+            )));
+        }
+        let families = config.groups.iter().map(|range| range.0.address);
+        let joined = families
+            .map(|group| join(group, &interface))
+            .collect::<io::Result<Vec<_>>>();
+        joined.map(|joined| joined.into_iter().flatten().count())
+    });
+    Some(match tried {
+        Ok(0) => Check::bad(NAME, format!("{name} has no address for any group"), ADVICE),
+        Ok(_) => Check::good(
+            NAME,
+            format!("{name} joins groups; /metrics tells by sangam_group_listeners who hears them"),
+        ),
+        Err(error) => Check::bad(NAME, error.to_string(), ADVICE),
+    })
+}
+
+/// Joins a group for a moment; `None` if the interface has no address of its family.
+fn join(group: IpAddr, interface: &Interface) -> io::Result<Option<()>> {
+    let mut own = interface.networks.iter().map(|(address, _)| *address);
+    let Some(own) = own.find(|address| address.is_ipv6() == group.is_ipv6()) else {
+        return Ok(None);
+    };
+    let socket = UdpSocket::for_groups(0, group.is_ipv6(), 0)?;
+    socket.join(group, own, interface.index).map(Some)
 }
 
 /// The kernel grants twice what it is asked for, up to twice its limit (socket(7)).

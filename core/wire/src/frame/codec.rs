@@ -1,6 +1,6 @@
 //! Link frames to bytes and back; `docs/spec/wire.md` draws each layout.
 
-use sangam_model::{BrokerId, Incarnation};
+use sangam_model::{BrokerId, Incarnation, StreamId};
 
 use super::{
     Capabilities, DATAGRAM_MIN, FRAME_LEN_MAX, Frame, HELLO_LEN, Hello, Refuse, Role, Traffic,
@@ -23,6 +23,7 @@ mod kind {
     pub(super) const CONTROL: u8 = 7;
     pub(super) const ACK: u8 = 8;
     pub(super) const BYE: u8 = 9;
+    pub(super) const BEACON: u8 = 10;
 }
 
 /// Bytes of what a ping or pong says about traffic.
@@ -80,6 +81,9 @@ impl<'a> Frame<'a> {
                 session: read.u32()?,
                 reason: reason(read.u8()?),
             }),
+            kind::BEACON => Ok(Self::Beacon {
+                stream: StreamId::from_bits(read.u64()?),
+            }),
             _ => Err(WireError::Kind),
         }
     }
@@ -98,6 +102,7 @@ impl<'a> Frame<'a> {
             Self::Control { messages, .. } => 10 + messages.len(),
             Self::Ack { .. } => 8,
             Self::Bye { .. } => 7,
+            Self::Beacon { .. } => 10,
         }
     }
 
@@ -156,6 +161,10 @@ impl<'a> Frame<'a> {
                 out.put_u8(kind::BYE);
                 out.put_u32(session);
                 out.put_u8(reason as u8);
+            }
+            Self::Beacon { stream } => {
+                out.put_u8(kind::BEACON);
+                out.put_u64(stream.bits());
             }
         }
     }

@@ -4,7 +4,8 @@ use sangam_model::limits::TOKEN_LEN_MAX;
 use sangam_model::{Class, Filter, MediaInfo, MediaInfoError, StreamId, Topic};
 
 use super::{
-    Join, LinkState, MESSAGE_LEN_MAX, Message, Refusal, Register, Reliable, Route, Sources, network,
+    Group, Join, LinkState, MESSAGE_LEN_MAX, Message, Refusal, Register, Reliable, Route, Sources,
+    network,
 };
 use crate::WireError;
 use crate::codec::{Put, Reader};
@@ -29,6 +30,8 @@ mod kind {
     pub(super) const AUTHENTICATE: u8 = 20;
     pub(super) const CARRIED: u8 = 23;
     // 24 to 30 are those of reliable topics: `reliable::kind`.
+    pub(super) const GROUP: u8 = 31;
+    pub(super) const HEARING: u8 = 32;
 }
 
 impl Message {
@@ -89,6 +92,14 @@ impl Message {
                 token: checked_token(read.text16()?)?.to_owned(),
             },
             kind::CARRIED => Self::Carried(Route::read(&mut read)?, Reliable::read(&mut read)?),
+            kind::GROUP => Self::Group {
+                stream: stream(&mut read)?,
+                group: Group::read(&mut read)?,
+            },
+            kind::HEARING => Self::Hearing {
+                stream: stream(&mut read)?,
+                hears: flag(read.u8()?)?,
+            },
             _ => Self::Reliable(Reliable::read(&mut Reader::new(bytes))?),
         })
     }
@@ -178,6 +189,14 @@ impl Message {
                 route.put(out);
                 reliable.put(out)?;
             }
+            Self::Group { stream, group } => {
+                out.put_u64(stream.bits());
+                Group::put(*group, out)?;
+            }
+            Self::Hearing { stream, hears } => {
+                out.put_u64(stream.bits());
+                out.put_u8((*hears).into());
+            }
             Self::Authenticate { request, token } => {
                 out.put_u32(*request);
                 out.put_text16(checked_token(token)?)?;
@@ -204,6 +223,8 @@ impl Message {
             Self::Register(_) => kind::REGISTER,
             Self::Sources(_) => kind::SOURCES,
             Self::Carried(..) => kind::CARRIED,
+            Self::Group { .. } => kind::GROUP,
+            Self::Hearing { .. } => kind::HEARING,
             Self::Reliable(_) => return None,
             Self::Authenticate { .. } => kind::AUTHENTICATE,
         })
@@ -212,6 +233,14 @@ impl Message {
 
 fn stream(read: &mut Reader<'_>) -> Result<StreamId, WireError> {
     read.u64().map(StreamId::from_bits)
+}
+
+fn flag(byte: u8) -> Result<bool, WireError> {
+    match byte {
+        0 => Ok(false),
+        1 => Ok(true),
+        _ => Err(WireError::Value),
+    }
 }
 
 pub(super) fn filter(read: &mut Reader<'_>) -> Result<Filter, WireError> {

@@ -3,8 +3,8 @@
 use sangam_model::{MediaInfo, PublisherId, StreamId};
 use sangam_wire::feedback::Nack;
 use sangam_wire::{
-    Event, Feedback, Flags, Frame, Hello, Hop, Join, LinkState, LinkView, Message, Piece, Record,
-    Register, Reliable, Role, Route, Sources, Traffic, Version, WireError, rtcp, rtp,
+    Event, Feedback, Flags, Frame, Group, Hello, Hop, Join, LinkState, LinkView, Message, Piece,
+    Record, Register, Reliable, Role, Route, Sources, Traffic, Version, WireError, rtcp, rtp,
 };
 use serde_json::{Value, json};
 
@@ -135,6 +135,7 @@ pub(crate) fn frame(frame: &Frame<'_>) -> Value {
         Frame::Bye { session, reason } => {
             json!({ "frame": "bye", "session": session, "reason": lower(reason) })
         }
+        Frame::Beacon { stream: id } => json!({ "frame": "beacon", "stream": stream(*id) }),
     }
 }
 
@@ -211,11 +212,15 @@ pub(crate) fn message(message: &Message) -> Value {
             json!({ "stream": stream(*id), "topic": topic.as_str(), "media": media(info) }),
         ),
         Message::Retire { stream: id } => name("retire", json!({ "stream": stream(*id) })),
-        Message::LinkState(state) => name("link-state", link_state(state)),
-        Message::Digest { last, entries } => {
-            let entries: Vec<_> = entries.iter().map(|entry| version(*entry)).collect();
-            name("digest", json!({ "last": last, "entries": entries }))
+        Message::Group { stream: id, group } => name(
+            "group",
+            json!({ "stream": stream(*id), "group": group.map(self::group) }),
+        ),
+        Message::Hearing { stream: id, hears } => {
+            name("hearing", json!({ "stream": stream(*id), "hears": hears }))
         }
+        Message::LinkState(state) => name("link-state", link_state(state)),
+        Message::Digest { last, entries } => name("digest", digest(*last, entries)),
         Message::Join(join) => name("join", self::join(join)),
         Message::Register(register) => name("register", self::register(register)),
         Message::Sources(sources) => name("sources", self::sources(sources)),
@@ -230,6 +235,10 @@ pub(crate) fn message(message: &Message) -> Value {
             json!({ "request": request, "token": token }),
         ),
     }
+}
+
+fn group(group: Group) -> Value {
+    json!({ "address": group.address, "source": group.source })
 }
 
 fn reliable(reliable: &Reliable) -> Value {
@@ -291,6 +300,11 @@ fn reliable(reliable: &Reliable) -> Value {
         }
         Reliable::Offer { topic } => json!({ "message": "offer", "topic": topic.as_str() }),
     }
+}
+
+fn digest(last: bool, entries: &[Version]) -> Value {
+    let entries: Vec<_> = entries.iter().map(|entry| version(*entry)).collect();
+    json!({ "last": last, "entries": entries })
 }
 
 fn link_state(state: &LinkState) -> Value {

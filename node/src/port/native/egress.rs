@@ -1,0 +1,221 @@
+//! What leaves for native clients: copies, pieces, and single datagrams to groups.
+
+use sangam_io::pool::Packet;
+use sangam_io::port::{Context, Delivery, PeerKey};
+use sangam_io::udp::{Address, SendReport};
+use sangam_link::{Input, fragment};
+use sangam_model::Time;
+use sangam_model::limits::BURST_MAX;
+use sangam_wire::Message;
+
+use super::groups::{Groups, Turn};
+use super::{GATHERED_MAX, NativePort};
+
+/// Peers up to which a single packet waits for others.
+const SMALL_AUDIENCE: usize = 16;
+/// No datagram of ours is longer.
+const DATAGRAM_LEN_MAX: usize = 65_535;
+
+impl NativePort {
+    /// Sends a burst to the group of its stream, if that has one, and to those who do not hear it.
+    pub(super) fn by_group(
+        &mut self,
+        groups: &mut Groups,
+        burst: &[Packet],
+        peers: &[PeerKey],
+        now: Time,
+    ) -> Delivery {
+        let Some(turn) = groups.turn(burst) else {
+            return self.send_each(burst, peers);
+        };
+        let mut done = Delivery::default();
+        if !turn.done {
+            if !self.send_group(burst, turn, &mut done) {
+                return done;
+            }
+            groups.sent(&turn, burst.len(), now);
+        }
+        let apart = groups.apart(turn.stream, peers);
+        let each = self.send_each(burst, &apart);
+        // The first who was not served, in the list that was given.
+        let next = apart.get(each.peers);
+        let served = next.and_then(|next| peers.iter().position(|peer| peer == next));
+        groups.reuse(apart);
+        Delivery {
+            peers: served.unwrap_or(peers.len()),
+            packets: done.packets + each.packets,
+            messages: done.messages + each.messages,
+            bytes: done.bytes + each.bytes,
+            errors: done.errors + each.errors,
+            peer_full: 0,
+        }
+    }
+
+    /// Sends a burst to each of these peers.
+    pub(super) fn send_each(&mut self, burst: &[Packet], peers: &[PeerKey]) -> Delivery {
+        let mut done = Delivery::default();
+        let longest = longest(burst);
+        let narrow = |key: &PeerKey| usize::from(self.datagram_max[*key as usize]) < longest;
+        if longest > usize::from(self.smallest) && peers.iter().any(narrow) {
+            for key in peers {
+                let index = *key as usize;
+                let path = (self.addresses[index], self.datagram_max[index]);
+                self.in_pieces(burst, path, &mut done);
+                done.peers += 1;
+            }
+            return done;
+        }
+        if let [packet] = burst
+            && peers.len() <= SMALL_AUDIENCE
+        {
+            if self.has_room_for(peers.len(), &mut done) {
+                let to = peers.iter().map(|key| self.addresses[*key as usize]);
+                self.gathered.extend(to.map(|to| (to, packet.clone())));
+                done.peers = peers.len();
+            }
+            return done;
+        }
+        if !self.send_gathered(&mut done) {
+            return done;
+        }
+        self.destinations.clear();
+        self.destinations
+            .extend(peers.iter().map(|key| self.addresses[*key as usize]));
+        let would_block = self.fan_out(burst, &mut done);
+        let unsent = would_block.div_ceil(burst.len().max(1) as u64) as usize;
+        done.peers = peers.len() - unsent;
+        done
+    }
+
+    /// Sends a burst to a group; `false` if the kernel takes no more now.
+    fn send_group(&mut self, burst: &[Packet], turn: Turn, done: &mut Delivery) -> bool {
+        if longest(burst) > usize::from(turn.datagram_max) {
+            self.in_pieces(burst, (turn.to, turn.datagram_max), done);
+            return true;
+        }
+        if let [packet] = burst {
+            let room = self.has_room_for(1, done);
+            if room {
+                self.gathered.push((turn.to, packet.clone()));
+            }
+            return room;
+        }
+        if !self.send_gathered(done) {
+            return false;
+        }
+        self.destinations.clear();
+        self.destinations.push(turn.to);
+        self.fan_out(burst, done) == 0
+    }
+
+    /// Sends a burst to all of `destinations`; how many packets the kernel did not take.
+    fn fan_out(&mut self, burst: &[Packet], done: &mut Delivery) -> u64 {
+        let mut slices: [&[u8]; BURST_MAX] = [&[]; BURST_MAX];
+        for (slice, packet) in slices.iter_mut().zip(burst) {
+            *slice = packet;
+        }
+        let slices = &slices[..burst.len().min(BURST_MAX)];
+        let mut report = SendReport::default();
+        self.fanout
+            .send(&self.socket, slices, &self.destinations, &mut report);
+        add(done, &report);
+        report.would_block
+    }
+
+    /// Whether so many single packets more can be gathered.
+    fn has_room_for(&mut self, packets: usize, done: &mut Delivery) -> bool {
+        GATHERED_MAX - self.gathered.len() >= packets || self.send_gathered(done)
+    }
+
+    /// Hands the kernel what was gathered; `false` while it does not take all of it.
+    pub(super) fn send_gathered(&mut self, done: &mut Delivery) -> bool {
+        if self.gathered.is_empty() {
+            return true;
+        }
+        let mut report = SendReport::default();
+        let packets = self.gathered.iter().map(|(to, packet)| (*to, &packet[..]));
+        self.sender.send(&self.socket, packets, &mut report);
+        add(done, &report);
+        let left = report.would_block as usize;
+        self.gathered.drain(..self.gathered.len() - left);
+        left == 0
+    }
+
+    /// Sends a burst where the path is too narrow for some of it.
+    fn in_pieces(&mut self, burst: &[Packet], (to, most): (Address, u16), done: &mut Delivery) {
+        for packet in burst {
+            let mut report = SendReport::default();
+            if packet.len() <= usize::from(most) {
+                self.fanout
+                    .send(&self.socket, &[packet], &[to], &mut report);
+            } else {
+                self.cut(packet, (to, most), &mut report);
+            }
+            add(done, &report);
+        }
+    }
+
+    fn cut(&mut self, packet: &Packet, (to, most): (Address, u16), report: &mut SendReport) {
+        let Ok(mut pieces) = fragment(packet, usize::from(most)) else {
+            report.errors += 1;
+            return;
+        };
+        let mut piece = [0; DATAGRAM_LEN_MAX];
+        while let Some(Ok(len)) = pieces.write_next(&mut piece) {
+            self.fanout
+                .send(&self.socket, &[&piece[..len]], &[to], report);
+        }
+    }
+
+    /// Keeps account of who gets which stream.
+    pub(super) fn note(&mut self, key: PeerKey, message: &Message, now: Time) {
+        let (Some(groups), Some(peer)) = (&mut self.groups, self.peers.get(key)) else {
+            return;
+        };
+        match message {
+            Message::Announce { stream, topic, .. } if peer.near => {
+                let datagram_max = self.datagram_max[key as usize];
+                groups.announced((key, datagram_max), (*stream, topic), now);
+            }
+            Message::Retire { stream } => groups.retired(key, *stream, now),
+            _ => {}
+        }
+    }
+
+    /// Tells clients what the groups have for them.
+    pub(super) fn tell_of_groups(&mut self, cx: &mut Context<'_>) {
+        while let Some((key, message)) = self.groups.as_mut().and_then(|groups| groups.message()) {
+            if let Some(peer) = self.peers.get_mut(key) {
+                peer.session.handle(cx.now, Input::Send(message));
+                self.drain(key, cx);
+            }
+        }
+    }
+
+    /// Sends beacons and ends groups, when it is time.
+    pub(super) fn look_after_groups(&mut self, cx: &mut Context<'_>) {
+        let Some(groups) = &mut self.groups else {
+            return;
+        };
+        if groups.deadline().is_some_and(|at| at <= cx.now) && groups.tick(cx.now) {
+            let (fanout, socket) = (&mut self.fanout, &self.socket);
+            let mut report = SendReport::default();
+            groups.beacons(cx.now, |bytes, to| {
+                fanout.send(socket, &[bytes], &[to], &mut report);
+            });
+        }
+        self.tell_of_groups(cx);
+    }
+}
+
+fn add(done: &mut Delivery, report: &SendReport) {
+    done.packets += report.packets;
+    done.messages += report.messages;
+    done.bytes += report.bytes;
+    done.errors += report.errors;
+}
+
+fn longest(burst: &[Packet]) -> usize {
+    let lengths = burst.iter().map(|packet| packet.len());
+    lengths.max().unwrap_or_default()
+}
