@@ -190,7 +190,7 @@ impl NativePort {
         };
         let ours = self.greeting.welcome(&peer.hello);
         let capabilities = match peer.near {
-            true => ours.capabilities.or(Capabilities::MULTICAST),
+            true => ours.capabilities.with(Capabilities::MULTICAST),
             false => ours.capabilities,
         };
         let welcome = Welcome {

@@ -65,7 +65,9 @@ impl Broker {
             match peer.session.as_mut().and_then(|session| session.poll(now)) {
                 Some(Output::Transmit(bytes)) => self.transmit(at, &bytes),
                 Some(Output::Message(message)) => self.message(at, message),
-                Some(Output::Suspect | Output::Recovered | Output::Sample(_)) => {}
+                Some(
+                    Output::Suspect | Output::Recovered | Output::Sample(_) | Output::Carries(_),
+                ) => {}
                 Some(Output::Down(reason)) => {
                     let goodbye = usize::from(reason == Refusal::Goodbye);
                     self.note(|seen| seen.goodbyes += goodbye);
