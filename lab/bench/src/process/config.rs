@@ -93,8 +93,13 @@ impl Setup {
             Carrier::Quic => format!("quic_links = [\"{udp}:{QUIC_PORT}\"]\n"),
         };
         let webrtc = match self.webrtc {
-            true => format!("\"{udp}:0\""),
+            true => format!("webrtc = [\"{udp}:0\"]\n"),
             false => String::new(),
+        };
+        // An earlier release knows fewer keys.
+        let reliable = match self.program {
+            Some(_) => "",
+            None => "\n[reliable]\ntopic_mib = 128\n",
         };
         let mut text = format!(
             "[broker]\n\
@@ -105,17 +110,15 @@ impl Setup {
              [listen]\n\
              udp = [\"{udp}:{}\"]\n\
              tcp = []\n\
-             webrtc = [{webrtc}]\n\
              http = \"{http}\"\n\
-             {quic_links}\n\
+             {webrtc}{quic_links}\n\
              [links]\n\
              accept = [\"{neighbours}\"]\n\n\
              [auth]\n\
              required = false\n\n\
              [limits]\n\
-             clients_per_address = 262144\n\n\
-             [reliable]\n\
-             topic_mib = 128\n",
+             clients_per_address = 262144\n\
+             {reliable}",
             self.number,
             self.shards,
             self.queuing.name(),
