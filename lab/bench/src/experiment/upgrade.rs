@@ -20,7 +20,7 @@ use crate::report::{Bound, Report, Row};
 use crate::scenario::{self, Folder, World};
 
 /// Names the previous release's program; otherwise it is `target/previous/sangam`.
-const PREVIOUS: &str = "SANGAM_PREVIOUS";
+const PREVIOUS: &str = "PREVIOUS_SANGAM";
 const BROKERS: usize = 3;
 /// Between two events of a stream.
 const TICK: Duration = Duration::from_millis(10);
