@@ -52,6 +52,25 @@ export async function person(
       localStorage.setItem("sangam.settings", JSON.stringify(kept));
     }
   }, settings);
+  // Frames are counted where they are decoded, and devices where they open: the page tells neither.
+  await context.addInitScript(() => {
+    const connections = new Set<RTCPeerConnection>();
+    globalThis.RTCPeerConnection = class extends RTCPeerConnection {
+      constructor(...wanted: ConstructorParameters<typeof RTCPeerConnection>) {
+        super(...wanted);
+        connections.add(this);
+      }
+    };
+    const tracks: MediaStreamTrack[] = [];
+    const devices = MediaDevices.prototype;
+    const open = devices.getUserMedia;
+    devices.getUserMedia = async function (wanted) {
+      const stream = await open.call(this, wanted);
+      tracks.push(...stream.getTracks());
+      return stream;
+    };
+    Object.assign(globalThis, { connections, tracks });
+  });
   const page = await context.newPage();
   page.setDefaultTimeout(12_000);
   const faults: string[] = [];

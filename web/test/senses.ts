@@ -9,15 +9,23 @@ export function frames(page: Page, name: string, kind = "camera"): Promise<numbe
     const tile = tiles.find((one) => one.getAttribute("aria-label")?.startsWith(name ?? ""));
     const video = tile?.querySelector("video");
     const track = (video?.srcObject as MediaStream | null)?.getVideoTracks()[0];
-    const meeting = (globalThis as { sangam?: { connection(id: string): RTCPeerConnection | undefined } }).sangam;
-    const pc = meeting?.connection(tile?.dataset["member"] ?? "");
-    const receiver = pc?.getReceivers().find((one) => one.track === track);
+    const { connections } = globalThis as unknown as { connections: Set<RTCPeerConnection> };
+    const receivers = [...connections].flatMap((one) => one.getReceivers());
+    const receiver = receivers.find((one) => one.track === track);
     if (!receiver || !video || video.videoWidth === 0) return 0;
     for (const stat of (await receiver.getStats()).values()) {
       if (stat.type === "inbound-rtp") return Number(stat.framesDecoded ?? 0);
     }
     return 0;
   }, [name, kind] as const);
+}
+
+/** How many cameras and microphones the page has open. */
+export function devices(page: Page): Promise<number> {
+  return page.evaluate(() => {
+    const { tracks } = globalThis as unknown as { tracks: MediaStreamTrack[] };
+    return tracks.filter((one) => one.readyState === "live").length;
+  });
 }
 
 /** The loudest frequency, in hertz, of each sound that the page plays; 0 for silence. */
@@ -45,6 +53,9 @@ export function tones(page: Page): Promise<number[]> {
   });
 }
 
+/** Between two questions: the processors are for who is asked. */
+const PAUSE_MS = 50;
+
 /** Asks again until the answer fits; fails with the last one. */
 export async function until<T>(
   what: string, ask: () => Promise<T>, fits: (answer: T) => boolean, patienceMs = 15_000,
@@ -54,6 +65,7 @@ export async function until<T>(
     const answer = await ask();
     if (fits(answer)) return answer;
     if (performance.now() > end) throw new Error(`${what}: ${JSON.stringify(answer)}`);
+    await new Promise((again) => setTimeout(again, PAUSE_MS));
   }
 }
 

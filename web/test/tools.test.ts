@@ -6,7 +6,7 @@ import type { Page } from "playwright-core";
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import { two, type Broker } from "./brokers";
 import { enter, person, picture, type Person } from "./people";
-import { frames, hears, sees, tones, until } from "./senses";
+import { devices, frames, hears, sees, tones, until } from "./senses";
 
 const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 
@@ -155,6 +155,18 @@ test("layouts change and somebody may be pinned", async () => {
   await button(anna, "Unpin Anna (you)").click();
 });
 
+test("whoever dictates switches the keys off", async () => {
+  const toggle = () => bert.page.getByText("Single letters work as keys").click();
+  await button(bert, "Settings").click();
+  await toggle();
+  await bert.page.keyboard.press("c");
+  await bert.page.getByRole("heading", { name: "Settings" }).waitFor();
+  await toggle();
+  await bert.page.keyboard.press("c");
+  await bert.page.getByRole("log").waitFor();
+  await button(bert, "Close").click();
+});
+
 test("settings open with other languages", async () => {
   await button(anna, "Settings").click();
   await accessible(anna.page, "settings");
@@ -184,8 +196,10 @@ test("a phone has everything too", async () => {
 test("whoever is removed is out and cannot come back", async () => {
   await button(anna, /^People/).click();
   await button(anna, "More for Bert").click();
+  expect(await devices(bert.page), "on, before").toBe(2);
   await anna.page.getByRole("menuitem", { name: "Remove from the meeting" }).click();
   await bert.page.getByText("You were removed from the meeting").waitFor();
+  expect(await devices(bert.page), "off, after").toBe(0);
   await accessible(bert.page, "removed");
   await tile(anna, "Bert").waitFor({ state: "detached" });
   await enter(bert, `${brokers[1].origin}/m/meet/weekly`);

@@ -15,6 +15,7 @@ use super::Shared;
 const METHODS: HeaderValue = HeaderValue::from_static("GET, POST, PUT, PATCH, DELETE");
 const HEADERS: HeaderValue = HeaderValue::from_static("authorization, content-type");
 const EXPOSED: HeaderValue = HeaderValue::from_static("location, etag");
+const ORIGIN_NAME: HeaderValue = HeaderValue::from_static("origin");
 /// How long a browser need not ask again, in seconds.
 const MAX_AGE: HeaderValue = HeaderValue::from_static("600");
 
@@ -26,7 +27,10 @@ pub(super) async fn shared(state: Shared, request: Request, next: Next) -> Respo
         text.is_ok_and(|text| state.page.knows(text))
     });
     let Some(origin) = known else {
-        return next.run(request).await;
+        let mut response = next.run(request).await;
+        // The answer to a known origin differs, so that caches have to tell them apart.
+        response.headers_mut().append(VARY, ORIGIN_NAME);
+        return response;
     };
     let asks_first = request.method() == Method::OPTIONS
         && request
@@ -39,7 +43,7 @@ pub(super) async fn shared(state: Shared, request: Request, next: Next) -> Respo
     let headers = response.headers_mut();
     headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin);
     headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, EXPOSED);
-    headers.append(VARY, HeaderValue::from_static("origin"));
+    headers.append(VARY, ORIGIN_NAME);
     if asks_first {
         headers.insert(ACCESS_CONTROL_ALLOW_METHODS, METHODS);
         headers.insert(ACCESS_CONTROL_ALLOW_HEADERS, HEADERS);

@@ -1,17 +1,17 @@
 /** The way of a person: the link, the look into the mirror, the meeting, and out again. */
 
 import { facts, Meeting, type Problem } from "@sangam/sdk";
-import { useEffect, useMemo, useRef, useState } from "react";
+import { useEffect, useRef, useState } from "react";
 import { Home } from "./Home";
 import { Left } from "./Left";
 import { MeetingPage } from "./meeting/MeetingPage";
 import { join } from "./join";
-import { PreJoin, type Ready } from "./prejoin/PreJoin";
-import { read } from "./route";
+import { PreJoin } from "./prejoin/PreJoin";
+import type { Ready } from "./prejoin/useDevice";
+import type { Link } from "./route";
 import { save, type Settings } from "./settings";
 
-export function App({ kept }: { kept: Settings }) {
-  const link = useMemo(() => read(new URL(location.href)), []);
+export function App({ kept, link }: { kept: Settings; link: Link | undefined }) {
   const [settings, setSettings] = useState(kept);
   const [meeting, setMeeting] = useState<Meeting>();
   const [problem, setProblem] = useState<Problem>();

@@ -1,7 +1,7 @@
 /** From a link to a meeting. */
 
 import { enter, Meeting } from "@sangam/sdk";
-import type { Ready } from "./prejoin/PreJoin";
+import type { Ready } from "./prejoin/useDevice";
 import type { Link } from "./route";
 import { identity, type Settings } from "./settings";
 
@@ -13,8 +13,11 @@ export async function join(
   const { tenant, session } = link;
   const simulcast = !settings.saveData;
   const meeting = new Meeting({ brokers, tenant, session, token, name, simulcast });
-  if (ready.audio) meeting.send("audio", [ready.audio]);
-  if (ready.video) meeting.send("video", [ready.video]);
+  // Not before there is a way in: whoever is refused keeps what is open, for another try.
+  for (const medium of ["audio", "video"] as const) {
+    const track = ready[medium].take();
+    if (track) meeting.send(medium, [track]);
+  }
   // Whoever closes the window should not stay as a ghost for half a minute.
   addEventListener("pagehide", () => void meeting.leave(), { once: true });
   return meeting;

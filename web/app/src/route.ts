@@ -1,4 +1,4 @@
-/** The meeting that a link names: `/m/TENANT/SESSION?token=...`. */
+/** The meeting that a link names: `/m/TENANT/SESSION#token=...`. */
 
 import type { Named } from "@sangam/sdk";
 
@@ -10,11 +10,32 @@ export interface Link extends Named {
 const LEVEL = /^[A-Za-z0-9_.-]{1,48}$/;
 
 export function read(url: URL): Link | undefined {
-  const [, m, tenant, session, ...rest] = url.pathname.split("/").map(decodeURIComponent);
+  // Names need no escapes, so that a path with one names no meeting.
+  const [, m, tenant, session, ...rest] = url.pathname.split("/");
   if (m !== "m" || rest.some((one) => one !== "") || !tenant || !session) return undefined;
   if (!LEVEL.test(tenant) || !LEVEL.test(session)) return undefined;
-  const token = url.searchParams.get("token");
+  // Browsers send no fragment, so that no log on the way has the token.
+  const token = new URLSearchParams(url.hash.slice(1)).get("token");
   return token ? { tenant, session, token } : { tenant, session };
+}
+
+/**
+ * The link of this page. Its token leaves the address, which is remembered, copied and shown; after
+ * the page was loaded again it comes from the window's own store.
+ */
+export function here(): Link | undefined {
+  const link = read(new URL(location.href));
+  if (!link) return undefined;
+  const { token } = link;
+  const key = `sangam.token.${link.tenant}/${link.session}`;
+  if (token) history.replaceState(history.state, "", location.pathname + location.search);
+  try {
+    if (token) sessionStorage.setItem(key, token);
+    const kept = sessionStorage.getItem(key);
+    return kept ? { ...link, token: kept } : link;
+  } catch {
+    return link;
+  }
 }
 
 /** A name as people type it, as a level of a topic; empty if nothing is left. */

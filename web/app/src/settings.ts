@@ -13,6 +13,8 @@ export interface Settings {
   saveData: boolean;
   /** Sound as it is, for music: no filters. */
   originalSound: boolean;
+  /** Single letters do what tools do. */
+  keys: boolean;
 }
 
 const KEY = "sangam.settings";
@@ -21,7 +23,7 @@ const IDENTITY = "sangam.identity";
 export function load(): Settings {
   const fallback: Settings = {
     name: "", language: preferred(navigator.languages), camera: true, microphone: true,
-    saveData: false, originalSound: false,
+    saveData: false, originalSound: false, keys: true,
   };
   try {
     const kept = JSON.parse(localStorage.getItem(KEY) ?? "{}") as Partial<Settings>;

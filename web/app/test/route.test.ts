@@ -1,14 +1,20 @@
-import { expect, test } from "vitest";
-import { level, read } from "../src/route";
+import { afterEach, expect, test, vi } from "vitest";
+import { here, level, read } from "../src/route";
+
+afterEach(() => vi.unstubAllGlobals());
 
 const at = (path: string) => read(new URL(path, "https://meet.example"));
 
 test("a link names its session, and may hold a token", () => {
   expect(at("/m/acme/weekly")).toEqual({ tenant: "acme", session: "weekly" });
-  expect(at("/m/acme/weekly?token=a.b.c")).toEqual({ tenant: "acme", session: "weekly", token: "a.b.c" });
+  expect(at("/m/acme/weekly#token=a.b.c")).toEqual({ tenant: "acme", session: "weekly", token: "a.b.c" });
 });
 
-test.each(["/", "/m", "/m/acme", "/m/acme/weekly/more", "/m/a%2Fb/c", "/m/acme/x+y", `/m/acme/${"x".repeat(49)}`])(
+test("a token that proxies would see is not taken", () => {
+  expect(at("/m/acme/weekly?token=a.b.c")).toEqual({ tenant: "acme", session: "weekly" });
+});
+
+test.each(["/", "/m", "/m/acme", "/m/acme/weekly/more", "/m/a%2Fb/c", "/m/%E0/x", "/m/acme/x+y", `/m/acme/${"x".repeat(49)}`])(
   "%s is no link to a meeting", (path) => expect(at(path)).toBeUndefined(),
 );
 
@@ -16,4 +22,24 @@ test("what people type becomes one level of a topic", () => {
   expect(level("  Ärzte & Pflege  ")).toBe("Arzte-Pflege");
   expect(level("///")).toBe("");
   expect(level("x".repeat(100))).toHaveLength(48);
+});
+
+test("the token leaves the address, and is still there after a reload", () => {
+  let address = "https://meet.example/m/acme/weekly#token=a.b.c";
+  const store = new Map<string, string>();
+  vi.stubGlobal("sessionStorage", {
+    getItem: (key: string) => store.get(key) ?? null,
+    setItem: (key: string, value: string) => store.set(key, value),
+  });
+  vi.stubGlobal("history", {
+    replaceState: (_state: unknown, _title: string, path: string) => (address = new URL(path, address).href),
+  });
+  vi.stubGlobal("location", new URL(address));
+  const link = { tenant: "acme", session: "weekly", token: "a.b.c" };
+  expect(here()).toEqual(link);
+  expect(address).toBe("https://meet.example/m/acme/weekly");
+  vi.stubGlobal("location", new URL(address));
+  expect(here()).toEqual(link);
+  vi.stubGlobal("location", new URL("https://meet.example/m/acme/other"));
+  expect(here(), "another meeting").toEqual({ tenant: "acme", session: "other" });
 });

@@ -15,6 +15,11 @@ export interface Named {
   session: string;
 }
 
+/** Where the HTTP interface has a session. */
+export function pathOf({ tenant, session }: Named): string {
+  return `/v1/sessions/${encodeURIComponent(tenant)}/${encodeURIComponent(session)}`;
+}
+
 async function call<T>(url: string, body?: object): Promise<T> {
   const init: RequestInit = body
     ? { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) }
@@ -38,13 +43,13 @@ export function facts(origin: string): Promise<PageFacts> {
  * comes first makes the session and leads it.
  */
 export async function enter(
-  origins: readonly string[], { tenant, session }: Named, identity: string, name: string,
+  origins: readonly string[], named: Named, identity: string, name: string,
 ): Promise<string> {
   let refused: Problem = { code: "no_session", error: "no session server" };
   for (const origin of origins) {
     try {
-      const role = await made(origin, { tenant, session });
-      const url = `${origin}/v1/sessions/${tenant}/${session}/tokens`;
+      const role = await made(origin, named);
+      const url = `${origin}${pathOf(named)}/tokens`;
       return (await call<{ token: string }>(url, { identity, name, role })).token;
     } catch (problem) {
       refused = problem as Problem;

@@ -7,7 +7,7 @@ import { Own, type OwnState, type Sent } from "./own.ts";
 import type { Door, Peer } from "./peer.ts";
 import type { Received } from "./player.ts";
 import type { Bye, Command, Frame, MediaPass, MemberId, Problem, Session } from "./protocol.ts";
-import type { Quality } from "./quality.ts";
+import { worst, type Quality } from "./quality.ts";
 import { Signalling } from "./signalling.ts";
 import { Speakers } from "./speakers.ts";
 import { Watch } from "./watch.ts";
@@ -68,6 +68,8 @@ export class Meeting {
   #others: Others;
   #watch: Watch;
   #speakers = new Speakers();
+  /** How good each connection was when it was judged last. */
+  #judged = new WeakMap<Peer, Quality>();
   #pass: MediaPass | undefined;
   #timer: ReturnType<typeof setInterval>;
 
@@ -121,7 +123,10 @@ export class Meeting {
     return this.#signalling.ask(command);
   }
 
-  /** Sends these tracks; none gives the floor back. */
+  /**
+   * Sends these tracks; none gives the floor back. The meeting stops them when it has no more use for
+   * them: when others take their place, a chair takes the floor, or it is over.
+   */
   send(medium: Sent, tracks: readonly MediaStreamTrack[]): void {
     this.#own.set(medium, tracks);
   }
@@ -144,6 +149,8 @@ export class Meeting {
   /** Leaves for good. */
   async leave(): Promise<void> {
     if (this.#view.phase === "over") return;
+    // No lamp waits for a server's answer.
+    this.#own.close();
     await this.ask({ do: "leave" }).catch(() => undefined);
     this.#end({ bye: "left" });
   }
@@ -236,10 +243,17 @@ export class Meeting {
   }
 
   #judge(peer: Peer, quality: Quality): void {
-    const of = [...this.#others.players()].find(([, player]) => player === peer)?.[0];
-    const member = of ?? this.#view.me;
-    if (member === undefined || this.#view.quality.get(member) === quality) return;
-    this.#change({ quality: new Map(this.#view.quality).set(member, quality) });
+    this.#judged.set(peer, quality);
+    const all = new Map<MemberId, Quality>();
+    const own = worst(this.#own.sending().map((one) => this.#judged.get(one)));
+    if (own && this.#view.me !== undefined) all.set(this.#view.me, own);
+    for (const [member, player] of this.#others.players()) {
+      const judged = this.#judged.get(player);
+      if (judged) all.set(member, judged);
+    }
+    const known = this.#view.quality;
+    const same = all.size === known.size && [...all].every(([member, one]) => known.get(member) === one);
+    if (!same) this.#change({ quality: all });
   }
 
   #listen(): void {
@@ -272,10 +286,11 @@ export class Meeting {
   }
 
   #end(why: { bye: Bye } | { problem: Problem }): void {
+    if (this.#view.phase === "over") return;
     clearInterval(this.#timer);
     this.#watch.stop();
-    this.#own.drop();
-    this.#others.drop();
+    this.#own.close();
+    this.#others.close();
     this.#signalling.close();
     this.#change({ phase: "over", ...why });
   }

@@ -19,7 +19,9 @@ export interface OthersEvents {
 export class Others {
   #events: OthersEvents;
   #players = new Map<MemberId, Player>();
-  #failed = new Set<MemberId>();
+  /** Those that failed, until they are tried again. */
+  #failed = new Map<MemberId, ReturnType<typeof setTimeout>>();
+  #closed = false;
   #session: Session | undefined;
   #me: MemberId | undefined;
   #door: Door | undefined;
@@ -41,7 +43,7 @@ export class Others {
     [this.#session, this.#me, this.#door] = [session, me, door];
     for (const player of this.#players.values()) {
       if (door && player.door.origin === door.origin) {
-        void player.renew(door.token).catch(() => undefined);
+        player.renew(door.token);
       }
     }
     this.settle();
@@ -53,14 +55,24 @@ export class Others {
     this.#players.clear();
   }
 
+  /** It is over: no connection is made from now on. */
+  close(): void {
+    this.#closed = true;
+    for (const timer of this.#failed.values()) clearTimeout(timer);
+    this.#failed.clear();
+    this.drop();
+  }
+
   settle(): void {
+    if (this.#closed) return;
     const room = this.#session?.members?.find((one) => one.id === this.#me)?.room;
     const near = (this.#session?.members ?? []).filter(
       (one) => room !== undefined && one.room === room && one.id !== this.#me,
     );
     const here = new Set(near.map((one) => one.id));
+    const at = `${this.#session?.tenant}/${this.#session?.name}/${room}`;
     for (const [member, player] of this.#players) {
-      if (!here.has(member) || player.state === "lost") {
+      if (!here.has(member) || player.room !== at || player.state === "lost") {
         player.close();
         this.#players.delete(member);
       }
@@ -68,7 +80,7 @@ export class Others {
     for (const { id } of near) {
       const media = new Set(MEDIA.filter((medium) => holds(this.#session, id, medium)));
       media.delete("board");
-      this.#receive(`${this.#session?.tenant}/${this.#session?.name}/${room}`, id, media);
+      this.#receive(at, id, media);
     }
     this.#events.changed();
   }
@@ -96,11 +108,11 @@ export class Others {
     if (this.#players.get(member) !== player) return;
     player.close();
     this.#players.delete(member);
-    this.#failed.add(member);
-    this.#events.lost();
-    setTimeout(() => {
+    const again = () => {
       this.#failed.delete(member);
       this.settle();
-    }, AGAIN_MS);
+    };
+    this.#failed.set(member, setTimeout(again, AGAIN_MS));
+    this.#events.lost();
   }
 }

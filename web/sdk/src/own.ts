@@ -20,7 +20,8 @@ interface One {
   /** In which room the floor was held when this was looked at last. */
   held: string | undefined;
   publisher: Publisher | undefined;
-  failed: boolean;
+  /** Runs after a connection failed, until it is tried again. */
+  again: ReturnType<typeof setTimeout> | undefined;
 }
 
 export interface OwnEvents {
@@ -40,21 +41,28 @@ export class Own {
   #session: Session | undefined;
   #me: MemberId | undefined;
   #door: Door | undefined;
+  #closed = false;
 
   constructor(events: OwnEvents, simulcast: boolean) {
     this.#events = events;
     this.#simulcast = simulcast;
     const none = (): One => ({
-      tracks: [], asked: false, held: undefined, publisher: undefined, failed: false,
+      tracks: [], asked: false, held: undefined, publisher: undefined, again: undefined,
     });
     this.#all = { audio: none(), video: none(), screen: none() };
   }
 
-  /** What is to be sent of a medium; nothing gives the floor back. */
+  /**
+   * What is to be sent of a medium; nothing gives the floor back. Tracks are this one's from now on:
+   * those that are sent no more are stopped.
+   */
   set(medium: Sent, tracks: readonly MediaStreamTrack[]): void {
     const one = this.#all[medium];
+    for (const track of one.tracks) if (!tracks.includes(track)) track.stop();
     one.tracks = tracks;
     one.asked = false;
+    // A device that opened too late.
+    if (this.#closed) this.#stop(one);
     this.settle();
   }
 
@@ -66,6 +74,14 @@ export class Own {
     return SENT.flatMap((medium) => this.#all[medium].publisher ?? []);
   }
 
+  /** Those that have something to send. */
+  sending(): Publisher[] {
+    return SENT.flatMap((medium) => {
+      const { tracks, publisher } = this.#all[medium];
+      return tracks.length > 0 && publisher ? publisher : [];
+    });
+  }
+
   state(medium: Sent): OwnState {
     if (this.#me === undefined || this.#is("muted", medium)) return "muted";
     if (this.#all[medium].tracks.length === 0) return "off";
@@ -74,12 +90,10 @@ export class Own {
 
   /** The session or the way to the broker changed. */
   follow(session: Session | undefined, me: MemberId | undefined, door: Door | undefined): void {
-    // A new place in the session has other topics.
-    if (me !== this.#me) this.drop();
     [this.#session, this.#me, this.#door] = [session, me, door];
     for (const publisher of this.publishers()) {
       if (door && publisher.door.origin === door.origin) {
-        void publisher.renew(door.token).catch(() => undefined);
+        publisher.renew(door.token);
       }
     }
     this.settle();
@@ -90,8 +104,20 @@ export class Own {
     for (const medium of SENT) this.#end(this.#all[medium]);
   }
 
+  /** It is over: devices are let go, and no connection is made from now on. */
+  close(): void {
+    this.#closed = true;
+    for (const medium of SENT) {
+      const one = this.#all[medium];
+      clearTimeout(one.again);
+      this.#end(one);
+      this.#stop(one);
+    }
+  }
+
   /** Does what follows from what is wanted and what is held. */
   settle(): void {
+    if (this.#closed) return;
     for (const medium of SENT) this.#settle(medium);
     this.#events.changed();
   }
@@ -104,8 +130,12 @@ export class Own {
   #settle(medium: Sent): void {
     const one = this.#all[medium];
     const me = this.#me;
-    const room = this.#session?.members?.find((member) => member.id === me)?.room;
-    if (me === undefined || room === undefined || this.#session?.state !== "activated") {
+    const active = this.#session?.state === "activated";
+    const room = active ? this.#session?.members?.find((member) => member.id === me)?.room : undefined;
+    const topic = `${this.#session?.tenant}/${this.#session?.name}/${room}/${medium}/${me}`;
+    // Another room has other topics; in the lobby, and while the session rests, there are none.
+    if (room === undefined || one.publisher?.topic !== topic) this.#end(one);
+    if (me === undefined || room === undefined) {
       // What was sent is asked for again when it goes on.
       [one.held, one.asked] = [undefined, false];
       return;
@@ -131,17 +161,19 @@ export class Own {
     }
     if (wanted && !held && !waits && !one.asked) this.#request(medium, one);
     if (!wanted && (waits || (held && floor?.mode === "free")) && !one.asked) {
-      one.asked = true;
-      void this.#events.ask({ do: "release", medium }).catch(() => undefined);
+      this.#release(medium, one);
     }
-    if (held && wanted) this.#publish(medium, one, room);
+    if (held && wanted) this.#publish(medium, one, topic);
     else if (medium === "screen" && !wanted) this.#end(one);
     else this.#quiet(one);
   }
 
   #request(medium: Sent, one: One): void {
     one.asked = true;
+    const { tracks } = one;
     this.#events.ask({ do: "request", medium }).catch((problem: Problem) => {
+      // Something else is wanted by now.
+      if (one.tracks !== tracks) return;
       if (problem.code === "line") {
         one.asked = false;
         return;
@@ -149,6 +181,15 @@ export class Own {
       this.#stop(one);
       this.#events.refused(medium, problem);
       this.#events.changed();
+    });
+  }
+
+  #release(medium: Sent, one: One): void {
+    one.asked = true;
+    const { tracks } = one;
+    this.#events.ask({ do: "release", medium }).catch(() => {
+      // It is asked for again with the next change, such as a line that is back.
+      if (one.tracks === tracks) one.asked = false;
     });
   }
 
@@ -161,12 +202,11 @@ export class Own {
     void one.publisher?.send([]).catch(() => undefined);
   }
 
-  #publish(medium: Sent, one: One, room: string): void {
+  #publish(medium: Sent, one: One, topic: string): void {
     const door = this.#door;
-    if (!door || one.failed) return;
+    if (!door || one.again !== undefined) return;
     if (one.publisher && one.publisher.state === "lost") this.#end(one);
     if (!one.publisher) {
-      const topic = `${this.#session?.tenant}/${this.#session?.name}/${room}/${medium}/${this.#me}`;
       const options = {
         topic,
         audio: medium === "audio" || one.tracks.some((track) => track.kind === "audio"),
@@ -179,7 +219,7 @@ export class Own {
         if (publisher.state === "lost") this.#events.lost();
         this.#events.changed();
       };
-      publisher.publish(topic).catch(() => this.#failed(one, publisher));
+      publisher.publish().catch(() => this.#failed(one, publisher));
     }
     void one.publisher.send(one.tracks).catch(() => undefined);
   }
@@ -187,12 +227,11 @@ export class Own {
   #failed(one: One, publisher: Publisher): void {
     if (one.publisher !== publisher) return;
     this.#end(one);
-    one.failed = true;
-    this.#events.lost();
-    setTimeout(() => {
-      one.failed = false;
+    one.again = setTimeout(() => {
+      one.again = undefined;
       this.settle();
     }, AGAIN_MS);
+    this.#events.lost();
   }
 
   #end(one: One): void {

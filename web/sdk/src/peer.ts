@@ -11,6 +11,8 @@ export type PeerState = "connecting" | "connected" | "lost";
 /** How long a broker may take to answer, and ICE and DTLS to get through. */
 const ANSWER_MS = 4_000;
 const CONNECT_MS = 6_000;
+/** How long before a token that did not get through is shown again. */
+const SHOW_MS = 2_000;
 
 export class PeerError extends Error {
   /** HTTP status; 0 if nothing came back. */
@@ -30,6 +32,9 @@ export class Peer {
   onstate: (() => void) | undefined;
   #resource: string | undefined;
   #token: string | null;
+  /** The one that the broker knows, or is being told. */
+  #shown: string | null | undefined;
+  #again: ReturnType<typeof setTimeout> | undefined;
   #closed = false;
 
   constructor(door: Door) {
@@ -45,11 +50,13 @@ export class Peer {
   protected async offer(path: string): Promise<void> {
     await this.pc.setLocalDescription(await this.pc.createOffer());
     const sdp = this.pc.localDescription?.sdp ?? "";
+    this.#shown = this.#token;
     const answer = await this.#call("POST", `${this.door.origin}${path}`, "application/sdp", sdp);
     const location = answer.headers.get("Location");
     this.#resource = location ? new URL(location, `${this.door.origin}/`).href : undefined;
     const text = await answer.text();
     if (this.#closed) return this.#delete();
+    void this.#show();
     await this.pc.setRemoteDescription({ type: "answer", sdp: text });
     setTimeout(() => {
       if (this.state === "connecting") this.#become("lost");
@@ -74,11 +81,26 @@ export class Peer {
     await this.pc.setRemoteDescription({ type: "answer", sdp });
   }
 
-  /** Shows the broker a newer token. */
-  async renew(token: string | null): Promise<void> {
-    if (token === this.#token || !this.#resource) return;
+  /** Shows the broker a newer token, until it has seen it. */
+  renew(token: string | null): void {
     this.#token = token;
-    await this.#call("PUT", `${this.#resource}/token`);
+    void this.#show();
+  }
+
+  async #show(): Promise<void> {
+    const token = this.#token;
+    if (this.#closed || !this.#resource || token === this.#shown) return;
+    clearTimeout(this.#again);
+    this.#shown = token;
+    try {
+      await this.#call("PUT", `${this.#resource}/token`);
+    } catch (error) {
+      // What the broker refused, it would refuse again.
+      const refused = error instanceof PeerError && error.status >= 400 && error.status < 429;
+      if (refused || this.#closed || this.#shown !== token) return;
+      this.#shown = undefined;
+      this.#again = setTimeout(() => void this.#show(), SHOW_MS);
+    }
   }
 
   /** What the connection counts was looked at. */
@@ -88,6 +110,7 @@ export class Peer {
     if (this.#closed) return;
     this.#closed = true;
     this.onstate = undefined;
+    clearTimeout(this.#again);
     this.pc.close();
     void this.#delete();
   }

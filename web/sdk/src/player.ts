@@ -18,8 +18,11 @@ const LOOKS = 40;
 
 export class Player extends Peer {
   received: Received = {};
+  /** Where it plays, once it does. */
+  room: string | undefined;
   #wanted: ReadonlySet<Medium> = new Set();
-  #looks = 0;
+  /** A new one ends the looks of those before. */
+  #round = 0;
   #timer: ReturnType<typeof setTimeout> | undefined;
   /** Packets that came in each place, and at which look there were more than before. */
   #places = new Map<string, { packets: number; grew: number }>();
@@ -35,8 +38,9 @@ export class Player extends Peer {
 
   /** Plays whatever is published by `member` in a room, such as `acme/weekly/main`. */
   async play(room: string, member: string): Promise<void> {
+    this.room = room;
     await this.offer(`/v1/whep/${path(`${room}/+/${member}`)}`);
-    this.#look();
+    this.look();
   }
 
   /** Which media are to be found; the broker is asked until they are, or it takes too long. */
@@ -68,9 +72,9 @@ export class Player extends Peer {
 
   /** Looks again what plays where. */
   look(): void {
-    this.#looks = 0;
     clearTimeout(this.#timer);
-    this.#look();
+    this.#round += 1;
+    this.#look(this.#round, 1);
   }
 
   override close(): void {
@@ -78,16 +82,15 @@ export class Player extends Peer {
     super.close();
   }
 
-  #look(): void {
+  #look(round: number, look: number): void {
     if (this.closed) return;
     this.describe()
       .then(({ plays }) => this.#found(plays))
       .catch(() => undefined)
       .finally(() => {
         const missing = [...this.#wanted].some((one) => one !== "board" && !this.received[one]);
-        this.#looks += 1;
-        if (missing && this.#looks < LOOKS && !this.closed) {
-          this.#timer = setTimeout(() => this.#look(), LOOK_MS);
+        if (missing && look < LOOKS && round === this.#round && !this.closed) {
+          this.#timer = setTimeout(() => this.#look(round, look + 1), LOOK_MS);
         }
       });
   }

@@ -1,7 +1,7 @@
 /** A connection test: what a meeting will need, tried one by one. */
 
 import { answers } from "./brokers.ts";
-import type { Named } from "./api.ts";
+import { pathOf, type Named } from "./api.ts";
 import { PeerError, type Door } from "./peer.ts";
 import { Player } from "./player.ts";
 
@@ -34,9 +34,9 @@ export async function probe(
   return report;
 }
 
-function opens(door: Door, { tenant, session }: Named): Promise<boolean> {
+function opens(door: Door, named: Named): Promise<boolean> {
   const origin = door.origin.replace(/^http/, "ws");
-  const socket = new WebSocket(`${origin}/v1/sessions/${tenant}/${session}/signal`);
+  const socket = new WebSocket(`${origin}${pathOf(named)}/signal`);
   return new Promise((resolve) => {
     const done = (good: boolean) => () => {
       clearTimeout(timer);

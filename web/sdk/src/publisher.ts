@@ -20,11 +20,14 @@ const LAYERS = [
 const ONE_LAYER = [{ maxBitrate: 600_000 }];
 
 export class Publisher extends Peer {
+  /** Where it publishes. */
+  readonly topic: string;
   #audio: RTCRtpTransceiver | undefined;
   #video: RTCRtpTransceiver | undefined;
 
   constructor(door: Door, options: PublishOptions) {
     super(door);
+    this.topic = options.topic;
     const sends = { direction: "sendonly" } as const;
     if (options.audio) this.#audio = this.pc.addTransceiver("audio", sends);
     if (options.video) {
@@ -35,8 +38,8 @@ export class Publisher extends Peer {
   }
 
   /** Connects. The broker counts a stream once it is there, sent or not. */
-  async publish(topic: string): Promise<void> {
-    await this.offer(`/v1/whip/${path(topic)}`);
+  async publish(): Promise<void> {
+    await this.offer(`/v1/whip/${path(this.topic)}`);
   }
 
   /** What is sent from now on; nothing without a track. */

@@ -25,6 +25,12 @@ export function judge(measures: Measures): Quality {
   return within(THRESHOLDS.fair) ? "fair" : "poor";
 }
 
+/** The worst of what was judged, if anything was. */
+export function worst(all: Iterable<Quality | undefined>): Quality | undefined {
+  const found = new Set(all);
+  return (["poor", "fair", "good"] as const).find((one) => found.has(one));
+}
+
 /** What one connection counted when it was looked at last. */
 export interface Counts {
   packets: number;

@@ -2,13 +2,16 @@
  * The WebSocket of one member: joins, comes back after the line was lost, asks and is answered.
  */
 
+import { pathOf } from "./api.ts";
 import type { Command, Frame, MemberId, Problem } from "./protocol.ts";
 
 /** Waits between attempts: short first, as most cuts are. */
 const WAITS_MS = [0, 250, 500, 1_000, 2_000] as const;
-/** How long a server may take to let the socket open. */
-const OPEN_MS = 3_000;
-/** After so long without a word of the server, which answers each command, the line is lost. */
+/** How long a server may take to open the socket and to let this member in. */
+const WELCOME_MS = 3_000;
+/** After so long without a word of the server, it is asked for one: pages do not see its pings. */
+const QUIET_MS = 5_000;
+/** When the server, which answers each command, has not done so for so long, the line is lost. */
 const ANSWER_MS = 5_000;
 
 export interface SignallingOptions {
@@ -39,6 +42,8 @@ export class Signalling {
   #options: SignallingOptions;
   #events: SignallingEvents;
   #socket: WebSocket | undefined;
+  /** Whether the server let this member in by this socket. */
+  #up = false;
   #ticket: { member: MemberId; key: string } | undefined;
   #server = 0;
   #attempt = 0;
@@ -46,8 +51,10 @@ export class Signalling {
   #next = 1;
   #waiting = new Map<number, Waiting>();
   #retry: ReturnType<typeof setTimeout> | undefined;
+  /** Until the server has to speak, or has to be asked. */
+  #patience: ReturnType<typeof setTimeout> | undefined;
   #over = false;
-  #wake = () => this.hurry();
+  #wake = () => this.#doubt();
 
   constructor(options: SignallingOptions, events: SignallingEvents) {
     this.#options = options;
@@ -65,15 +72,15 @@ export class Signalling {
     const id = this.#next++;
     socket.send(JSON.stringify({ id, ...command }));
     return new Promise((resolve, reject) => {
-      const timer = setTimeout(() => socket.close(), ANSWER_MS);
+      const timer = setTimeout(() => this.#lost(), ANSWER_MS);
       this.#waiting.set(id, { resolve, reject, timer });
     });
   }
 
-  /** Tries again now instead of later. */
+  /** The broker is another: comes back by a new socket, now instead of later. */
   hurry(): void {
-    if (this.#over || this.#socket) return;
-    clearTimeout(this.#retry);
+    if (this.#over) return;
+    this.#let();
     this.#connect();
   }
 
@@ -81,28 +88,46 @@ export class Signalling {
   close(): void {
     this.#over = true;
     globalThis.removeEventListener?.("online", this.#wake);
-    clearTimeout(this.#retry);
-    this.#socket?.close();
+    this.#let();
   }
 
   #connect(): void {
     const { servers, tenant, session } = this.#options;
     const origin = servers[this.#server % servers.length] ?? "";
-    const path = `/v1/sessions/${encodeURIComponent(tenant)}/${encodeURIComponent(session)}/signal`;
-    const socket = new WebSocket(origin.replace(/^http/, "ws") + path);
+    const url = `${origin.replace(/^http/, "ws")}${pathOf({ tenant, session })}/signal`;
+    const socket = new WebSocket(url);
     this.#socket = socket;
-    const late = setTimeout(() => socket.close(), OPEN_MS);
-    socket.onopen = () => {
-      clearTimeout(late);
-      socket.send(JSON.stringify(this.#greeting()));
-    };
+    this.#patience = setTimeout(() => this.#lost(), WELCOME_MS);
+    socket.onopen = () => socket.send(JSON.stringify(this.#greeting()));
     socket.onmessage = (message: MessageEvent<string>) => {
-      this.#take(JSON.parse(message.data) as Frame);
+      if (this.#socket !== socket) return;
+      const frame = JSON.parse(message.data) as Frame;
+      if (frame.type === "welcome" || this.#up) this.#heard(socket);
+      this.#take(frame);
     };
     socket.onclose = () => {
-      clearTimeout(late);
       if (this.#socket === socket) this.#lost();
     };
+  }
+
+  /** The server lives; when it is quiet for long, it is asked whether it still does. */
+  #heard(socket: WebSocket): void {
+    this.#up = true;
+    clearTimeout(this.#patience);
+    this.#patience = setTimeout(() => this.#probe(socket), QUIET_MS);
+  }
+
+  #probe(socket: WebSocket): void {
+    clearTimeout(this.#patience);
+    // A number without a command: refused in any state, and nothing changes.
+    socket.send(JSON.stringify({ id: this.#next++ }));
+    this.#patience = setTimeout(() => this.#lost(), ANSWER_MS);
+  }
+
+  /** The network came back: perhaps the line is whole, and if there was none, it can be made now. */
+  #doubt(): void {
+    if (this.#socket === undefined) this.hurry();
+    else if (this.#up) this.#probe(this.#socket);
   }
 
   #greeting(): object {
@@ -155,15 +180,25 @@ export class Signalling {
     this.#events.failed(problem);
   }
 
-  #lost(): void {
-    this.#socket = undefined;
+  /** Lets the socket go without waiting for its end: of a cut line, none is told for minutes. */
+  #let(): void {
+    clearTimeout(this.#retry);
+    clearTimeout(this.#patience);
+    const socket = this.#socket;
+    const up = this.#up;
+    [this.#socket, this.#up] = [undefined, false];
+    socket?.close();
     for (const { reject, timer } of this.#waiting.values()) {
       clearTimeout(timer);
       reject({ code: "line", error: "the connection was lost" });
     }
     this.#waiting.clear();
+    if (up && !this.#over) this.#events.line(false);
+  }
+
+  #lost(): void {
+    this.#let();
     if (this.#over) return;
-    this.#events.line(false);
     // The place is at the server that gave it; others are asked as well, as it may have moved.
     if (this.#attempt > 0) this.#server += 1;
     const wait = WAITS_MS[Math.min(this.#attempt, WAITS_MS.length - 1)] ?? 0;

@@ -10,6 +10,14 @@ const LOOK_MS = 500;
 const SILENT_MS = 800;
 /** For so long a broker that answered is not asked again: where nobody speaks, silence is normal. */
 const TRUST_MS = 2_500;
+/** Starts of ICE with every look: browsers take a while to see that a network is back. */
+const QUICK_STARTS = 4;
+/**
+ * Between later ones, at first and at most: a long path needs several looks to get through, and a start
+ * forgets what the one before has found.
+ */
+const START_MS = 1_000;
+const START_MAX_MS = 8_000;
 /** Quality is judged over so long. */
 const JUDGE_MS = 2_000;
 
@@ -29,10 +37,17 @@ interface Seen {
   countedAt: number;
 }
 
+/** How often ICE was started since a connection was there last, and when it may be again. */
+interface Pace {
+  starts: number;
+  next: number;
+}
+
 export class Watch {
   #brokers: Brokers;
   #events: WatchEvents;
   #seen = new WeakMap<Peer, Seen>();
+  #paces = new WeakMap<Peer, Pace>();
   #timer: ReturnType<typeof setInterval>;
   #asking = false;
   #cut = false;
@@ -66,6 +81,9 @@ export class Watch {
     const now = performance.now();
     const peers = this.#events.peers();
     const silent = await Promise.all(peers.map((peer) => this.#isSilent(peer, now)));
+    for (const peer of peers) {
+      if (peer.pc.connectionState === "connected") this.#paces.delete(peer);
+    }
     // Some connections may have nothing to say; if none has, the broker may be gone.
     const doubtful = peers.length > 0 && silent.every(Boolean) && now - this.#answered > TRUST_MS;
     const broken = peers.some((peer) => peer.state === "lost" || peer.pc.connectionState === "disconnected");
@@ -103,15 +121,24 @@ export class Watch {
   async #revive(): Promise<void> {
     const peers = this.#events.peers();
     if (peers.some((peer) => peer.state === "lost")) return this.#events.moved();
-    const stale = peers.filter((peer) => {
-      const state = peer.pc.connectionState;
-      return this.#cut || state === "disconnected";
-    });
+    const stale = peers.filter((peer) => this.#due(peer));
     try {
       await Promise.all(stale.map((peer) => peer.restart()));
     } catch (error) {
       if (error instanceof PeerError && error.status !== 0) this.#events.moved();
     }
+  }
+
+  /** Whether ICE has to start anew: at once after a cut, later and later where that does not help. */
+  #due(peer: Peer): boolean {
+    const now = performance.now();
+    const { starts, next } = this.#paces.get(peer) ?? { starts: 0, next: 0 };
+    const stale = peer.pc.connectionState === "disconnected" && now >= next;
+    if (!this.#cut && !stale) return false;
+    const late = starts + 1 - QUICK_STARTS;
+    const wait = late < 0 ? 0 : Math.min(START_MS * 2 ** late, START_MAX_MS);
+    this.#paces.set(peer, { starts: starts + 1, next: now + wait });
+    return true;
   }
 
   #interrupt(now: boolean): void {

@@ -1,5 +1,12 @@
-import { expect, test } from "vitest";
+import { afterEach, expect, test, vi } from "vitest";
 import { iceOf, withIce } from "../src/peer.ts";
+import { Publisher } from "../src/publisher.ts";
+import { web } from "./web.ts";
+
+afterEach(() => {
+  vi.useRealTimers();
+  vi.unstubAllGlobals();
+});
 
 const OFFER = "v=0\r\na=ice-ufrag:new\r\na=ice-pwd:secret\r\nm=audio 9 X 0\r\na=mid:0\r\n";
 
@@ -13,4 +20,23 @@ test("an answer goes on with the credentials and candidates of a fragment", () =
   expect(withIce(before, fragment)).toBe(
     "v=0\r\na=ice-ufrag:c\r\na=ice-pwd:d\r\na=candidate:2 new\r\na=mid:0\r\n",
   );
+});
+
+test("a newer token is shown until the broker has seen it", async () => {
+  vi.useFakeTimers();
+  let cut = true;
+  const asked = web((what) => what.startsWith("PUT") && cut);
+  const shown = () => asked.filter((what) => what.startsWith("PUT")).length;
+  const door = { origin: "https://a.example", token: "old" };
+  const options = { topic: "acme/weekly/main/audio/m1", audio: true, video: false, simulcast: false };
+  const publisher = new Publisher(door, options);
+  await publisher.publish();
+  expect(shown(), "it has seen the first").toBe(0);
+  publisher.renew("new");
+  await vi.advanceTimersByTimeAsync(2_000);
+  expect(shown()).toBe(2);
+  cut = false;
+  await vi.advanceTimersByTimeAsync(60_000);
+  expect(shown()).toBe(3);
+  publisher.close();
 });

@@ -2,7 +2,7 @@
 
 import type { Meeting, View } from "@sangam/sdk";
 import { LoaderCircle, Lock } from "lucide-react";
-import { useEffect, useMemo, useRef, useState, type ReactNode } from "react";
+import { useMemo, useRef, useState, type ReactNode } from "react";
 import { useTranslation } from "react-i18next";
 import type { Settings } from "../settings";
 import { Logo } from "../ui/Logo";
@@ -14,11 +14,15 @@ import { SettingsPanel } from "./SettingsPanel";
 import { Side } from "./Side";
 import { Sound } from "./Sound";
 import { StageView } from "./StageView";
+import { Switches } from "./switches";
 import { Toolbar, type Panel } from "./Toolbar";
 import { useMeeting } from "./useMeeting";
 import { useShortcuts } from "./useShortcuts";
 import { useTools } from "./useTools";
 import { leading, lobby, stage, type Layout } from "./view";
+
+/** Where whoever dictates has switched keys off: a word would press many. */
+const NO_KEYS = {};
 
 export interface MeetingPageProps {
   meeting: Meeting;
@@ -29,10 +33,6 @@ export interface MeetingPageProps {
 
 export function MeetingPage(props: MeetingPageProps) {
   const view = useMeeting(props.meeting);
-  // For whoever looks after a running page, tests among them.
-  useEffect(() => {
-    Object.assign(globalThis, { sangam: props.meeting });
-  }, [props.meeting]);
   if (view.phase === "over") return props.over(view);
   if (view.phase !== "in" || !view.session?.members) return <Waiting view={view} />;
   return <Inside {...props} view={view} />;
@@ -57,7 +57,8 @@ function Inside({ meeting, settings, change, view }: MeetingPageProps & { view: 
   const [panel, setPanel] = useState<Panel>();
   const [layout, setLayout] = useState<Layout>("grid");
   const [pinned, setPinned] = useState<string>();
-  const tools = useTools(meeting, view, settings);
+  const switches = useMemo(() => new Switches(meeting), [meeting]);
+  const tools = useTools(meeting, view, settings, switches);
   const unread = useUnread(view, panel === "chat");
   const open = (one: Panel) => setPanel(panel === one ? undefined : one);
   const turn = () => setLayout(layout === "grid" ? "speaker" : "grid");
@@ -65,7 +66,7 @@ function Inside({ meeting, settings, change, view }: MeetingPageProps & { view: 
     m: tools.microphone, v: tools.camera, s: tools.screen, h: tools.hand,
     c: () => open("chat"), p: () => open("people"), l: turn,
   }), [tools]);
-  useShortcuts(keys);
+  useShortcuts(settings.keys ? keys : NO_KEYS);
   const { session } = view;
   const titles = { chat: t("tool.chat"), people: t("people.title"), settings: t("tool.settings") };
   return (
@@ -89,7 +90,7 @@ function Inside({ meeting, settings, change, view }: MeetingPageProps & { view: 
           <Side title={titles[panel]} close={() => setPanel(undefined)}>
             {panel === "chat" && <Chat view={view} tools={tools} />}
             {panel === "people" && <People view={view} tools={tools} />}
-            {panel === "settings" && <SettingsPanel meeting={meeting} settings={settings} change={change} />}
+            {panel === "settings" && <SettingsPanel switches={switches} settings={settings} change={change} />}
           </Side>
         )}
       </div>

@@ -56,9 +56,9 @@ export function TileView({ tile, view, meeting, pinned, pin, small }: TileProps)
         </span>
       )}
       <div className="absolute top-2 right-2 opacity-0 transition-opacity group-focus-within:opacity-100
-        group-hover:opacity-100">
+        group-hover:opacity-100 [@media(hover:none)]:opacity-100">
         <IconButton
-          small icon={pinned ? PinOff : Pin} press={pin} pressed={pinned}
+          small icon={pinned ? PinOff : Pin} press={pin}
           label={t(pinned ? "tile.unpin" : "tile.pin", { name: label })}
         />
       </div>

@@ -48,7 +48,7 @@ export function Toolbar(props: ToolbarProps) {
         label={t(screen === "off" ? "tool.share" : "tool.share_end")} press={tools.screen}
       />
       <IconButton
-        icon={Hand} look={raised ? "warn" : "plain"} pressed={raised}
+        icon={Hand} look={raised ? "warn" : "plain"}
         label={t(raised ? "tool.hand_down" : "tool.hand_up")} press={tools.hand}
       />
       <Reactions tools={tools} />

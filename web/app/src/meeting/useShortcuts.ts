@@ -2,12 +2,15 @@
 
 import { useEffect } from "react";
 
+/** Where letters are text, or look for an entry. */
+const TYPES = "input:not([type=checkbox]), textarea, select, [contenteditable], [role=listbox], [role=menu]";
+
 export function useShortcuts(keys: Readonly<Record<string, () => void>>): void {
   useEffect(() => {
     const press = (event: KeyboardEvent) => {
       if (event.ctrlKey || event.metaKey || event.altKey || event.repeat) return;
       const target = event.target as HTMLElement | null;
-      const types = target?.closest("input, textarea, select, [contenteditable], [role=listbox], [role=menu]");
+      const types = target?.closest(TYPES);
       if (types) return;
       const act = keys[event.key.toLowerCase()];
       if (!act) return;

@@ -4,6 +4,7 @@ import type { Command, Meeting, Problem, Sent, View } from "@sangam/sdk";
 import { useCallback, useState } from "react";
 import { fault, open, screen } from "../media";
 import type { Settings } from "../settings";
+import type { Switches } from "./switches";
 import { me } from "./view";
 
 /** Something that did not work, as a key of the translations or in the server's words. */
@@ -23,7 +24,9 @@ export interface Tools {
   dismiss(): void;
 }
 
-export function useTools(meeting: Meeting, view: View, settings: Settings): Tools {
+export function useTools(
+  meeting: Meeting, view: View, settings: Settings, switches: Switches,
+): Tools {
   const [notice, setNotice] = useState<Notice>();
   const ask = useCallback((command: Command) => {
     meeting.ask(command).catch((problem: Problem) => setNotice({ text: problem.error }));
@@ -31,15 +34,8 @@ export function useTools(meeting: Meeting, view: View, settings: Settings): Tool
 
   const toggle = async (medium: Exclude<Sent, "screen">) => {
     if (view.own[medium] === "muted") return setNotice({ key: `muted.${medium}` });
-    const sent = meeting.sends(medium);
-    if (sent.length > 0) {
-      meeting.send(medium, []);
-      // The lamp of the camera goes out.
-      for (const track of sent) track.stop();
-      return undefined;
-    }
     try {
-      meeting.send(medium, [await open(medium, settings)]);
+      await switches.turn(medium, async () => [await open(medium, settings)]);
     } catch (error) {
       const device = medium === "audio" ? "microphone" : "camera";
       setNotice({ key: `device.${device}_${fault(error)}` });
@@ -49,17 +45,14 @@ export function useTools(meeting: Meeting, view: View, settings: Settings): Tool
 
   const share = async () => {
     if (view.own.screen === "muted") return setNotice({ key: "muted.screen" });
-    const sent = meeting.sends("screen");
-    if (sent.length > 0) {
-      meeting.send("screen", []);
-      for (const track of sent) track.stop();
-      return undefined;
-    }
     try {
-      const tracks = await screen();
-      // The browser has a button of its own that ends it.
-      tracks[0]?.addEventListener("ended", () => meeting.send("screen", []));
-      meeting.send("screen", tracks);
+      await switches.turn("screen", async () => {
+        const tracks = await screen();
+        // The browser has a button of its own that ends it.
+        const [first] = tracks;
+        first?.addEventListener("ended", () => switches.ended("screen", first));
+        return tracks;
+      });
     } catch (error) {
       if (fault(error) !== "denied") setNotice({ key: "device.screen_missing" });
     }

@@ -15,13 +15,7 @@ import { Languages } from "../ui/Languages";
 import { Logo } from "../ui/Logo";
 import { ConnectionTest } from "./ConnectionTest";
 import { Meter } from "./Meter";
-import { useDevice } from "./useDevice";
-
-/** What a person goes in with. */
-export interface Ready {
-  audio: MediaStreamTrack | undefined;
-  video: MediaStreamTrack | undefined;
-}
+import { useDevice, type Ready } from "./useDevice";
 
 export interface PreJoinProps {
   link: Link;
@@ -38,7 +32,7 @@ export function PreJoin({ link, settings, change, busy, problem, enter }: PreJoi
   const audio = useDevice("audio", settings.microphone, settings);
   const go = (event: FormEvent) => {
     event.preventDefault();
-    enter({ audio: audio.take(), video: video.take() });
+    enter({ audio, video });
   };
   const faults = [video.fault && `camera_${video.fault}`, audio.fault && `microphone_${audio.fault}`];
   return (

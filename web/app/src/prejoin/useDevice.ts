@@ -13,6 +13,9 @@ export interface Opened {
   take(): MediaStreamTrack | undefined;
 }
 
+/** What a person goes in with, once there is a way in. */
+export type Ready = Record<Device, Pick<Opened, "take">>;
+
 export function useDevice(device: Device, wanted: boolean, settings: Settings): Opened {
   const [track, setTrack] = useState<MediaStreamTrack>();
   const [wrong, setWrong] = useState<DeviceFault>();

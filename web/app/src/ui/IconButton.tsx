@@ -14,6 +14,7 @@ export interface IconButtonProps {
   icon: LucideIcon;
   label: string;
   look?: keyof typeof LOOKS;
+  /** Only where the label stays the same: whoever hears both would hear the contrary. */
   pressed?: boolean;
   disabled?: boolean;
   small?: boolean;

@@ -1,0 +1,94 @@
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import { Signalling } from "../src/signalling.ts";
+
+/** A socket whose other end speaks when a test does, and of whose end nobody is told. */
+class Line {
+  static OPEN = 1;
+  static all: Line[] = [];
+  readyState = 1;
+  sent: Record<string, unknown>[] = [];
+  onopen: (() => void) | undefined;
+  onmessage: ((message: { data: string }) => void) | undefined;
+  onclose: (() => void) | undefined;
+
+  constructor(readonly url: string) {
+    Line.all.push(this);
+  }
+
+  send(text: string): void {
+    this.sent.push(JSON.parse(text) as Record<string, unknown>);
+  }
+
+  says(frame: object): void {
+    this.onmessage?.({ data: JSON.stringify(frame) });
+  }
+
+  close(): void {
+    this.readyState = 2;
+  }
+}
+
+const WELCOME = { type: "welcome", member: "m1", key: "k", now_ms: 0 };
+let up: boolean[];
+let frames: string[];
+let signalling: Signalling;
+const line = (n: number) => Line.all[n] as Line;
+
+beforeEach(() => {
+  vi.useFakeTimers();
+  vi.stubGlobal("WebSocket", Line);
+  Line.all = [];
+  [up, frames] = [[], []];
+  signalling = new Signalling(
+    {
+      servers: ["https://a.example"], tenant: "acme", session: "weekly", token: "t", name: "Anna",
+      capabilities: [],
+    },
+    {
+      frame: (frame) => frames.push(frame.type), line: (now) => up.push(now),
+      failed: (problem) => expect.fail(problem.error),
+    },
+  );
+  line(0).onopen?.();
+});
+afterEach(() => {
+  signalling.close();
+  vi.useRealTimers();
+  vi.unstubAllGlobals();
+});
+
+test("a server that goes silent is left, and the member comes back", async () => {
+  line(0).says(WELCOME);
+  await vi.advanceTimersByTimeAsync(10_100);
+  expect(line(0).sent.at(-1), "asked for a word").toEqual({ id: 1 });
+  expect(up).toEqual([true, false]);
+  line(1).onopen?.();
+  expect(line(1).sent).toEqual([{ type: "resume", member: "m1", key: "k" }]);
+  line(1).says(WELCOME);
+  expect(up).toEqual([true, false, true]);
+});
+
+test("a server that answers is stayed with, however little happens", async () => {
+  line(0).says(WELCOME);
+  for (let n = 1; n <= 20; n++) {
+    await vi.advanceTimersByTimeAsync(5_000);
+    line(0).says({ type: "refused", id: n, code: "malformed", error: "no command" });
+  }
+  expect(line(0).sent).toHaveLength(21);
+  expect(up).toEqual([true]);
+});
+
+test("a server that opens the socket and says nothing is left", async () => {
+  await vi.advanceTimersByTimeAsync(3_100);
+  expect(Line.all).toHaveLength(2);
+});
+
+test("another broker replaces the socket, whatever the old one still says", () => {
+  line(0).says(WELCOME);
+  signalling.hurry();
+  expect(Line.all).toHaveLength(2);
+  line(0).says({ type: "bye", why: "replaced" });
+  line(0).onclose?.();
+  expect(Line.all).toHaveLength(2);
+  expect(frames).toEqual(["welcome"]);
+});
