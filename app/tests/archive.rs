@@ -295,6 +295,48 @@ fn a_flipped_bit_is_found() {
     let output = scrub();
     assert_eq!(output.status.code(), Some(1));
     assert!(text(&output.stderr).contains("checksums are wrong"));
+
+    // Data goes into no film; the one that was there before stays.
+    let film = folder.path().join("film.mkv");
+    std::fs::write(&film, "another").unwrap();
+    let out = film.display().to_string();
+    let export = [
+        "archive",
+        "export",
+        "test/#",
+        "--out",
+        &out,
+        "--archive",
+        &place,
+    ];
+    assert_eq!(run(&export).status.code(), Some(1));
+    assert_eq!(std::fs::read(&film).unwrap(), b"another");
+    let files = std::fs::read_dir(folder.path()).unwrap().count();
+    assert_eq!(files, 2);
+}
+
+#[test]
+fn a_name_that_does_not_fit_is_a_usage_error() {
+    let name = "n".repeat(256);
+    let output = run(&["record", "test/#", "--name", &name]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("255"));
+}
+
+#[test]
+fn what_only_reads_makes_no_folder() {
+    let folder = TempDir::new().unwrap();
+    let place = folder.path().join("mistyped");
+    let place = place.display().to_string();
+    let out = folder.path().join("film.mkv").display().to_string();
+    for what in [
+        &["list"][..],
+        &["export", "film", "--out", &out],
+        &["scrub"],
+    ] {
+        run(&[&["archive"], what, &["--archive", &place]].concat());
+    }
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
 }
 
 #[test]

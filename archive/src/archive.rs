@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::medium::{Folder, Medium};
 use crate::record::{Kind, Record, RecordingId, TrackInfo};
-use crate::segment;
+use crate::segment::{self, Gaps};
 
 /// The folder with the log.
 const LOG: &str = "log";
@@ -69,12 +69,18 @@ impl Archive {
         Folder::open(&self.path)
     }
 
+    /// The same to read from: nothing is made.
+    #[must_use]
+    pub fn reader(&self) -> Folder {
+        Folder::existing(&self.path)
+    }
+
     /// Ends what crashes interrupted; how many segments that were.
     ///
     /// # Errors
     /// Of the disk.
     pub fn repair(&self, now: u64) -> io::Result<usize> {
-        repair(&mut self.medium()?, now)
+        repair(&mut self.reader(), now)
     }
 
     /// Every recording, oldest first.
@@ -82,7 +88,7 @@ impl Archive {
     /// # Errors
     /// Of the disk.
     pub fn recordings(&self) -> io::Result<Vec<Recording>> {
-        recordings(&self.medium()?)
+        recordings(&self.reader())
     }
 }
 
@@ -92,11 +98,8 @@ impl Archive {
 /// Of the medium.
 pub fn repair(medium: &mut dyn Medium, now: u64) -> io::Result<usize> {
     let mut repaired = 0;
-    for (name, len) in medium.list()? {
-        let found = segment::find(medium, &name, len)?;
-        if !found.whole && segment::repair(medium, &name, &found, now)? {
-            repaired += 1;
-        }
+    for (name, _) in medium.list()? {
+        repaired += usize::from(segment::repair(medium, &name, now)?);
     }
     Ok(repaired)
 }
@@ -168,7 +171,7 @@ impl Recording {
     }
 
     /// Hands every packet and RTCP compound to `take`, with the place of its track, in the order
-    /// in which they came; until `take` says no.
+    /// in which they came; until `take` says no. What was damaged is passed over and counted.
     ///
     /// # Errors
     /// Of the medium.
@@ -176,10 +179,11 @@ impl Recording {
         &self,
         medium: &dyn Medium,
         mut take: impl FnMut(usize, &Record<'_>) -> bool,
-    ) -> io::Result<()> {
+    ) -> io::Result<Gaps> {
         let mut goes_on = true;
+        let mut gaps = Gaps::default();
         for segment in &self.segments {
-            segment::scan(medium, segment, 0, |record, _| {
+            let scanned = segment::scan(medium, segment, 0, |record, _| {
                 if matches!(record.kind, Kind::Packet | Kind::Rtcp) {
                     let mut tracks = self.tracks.iter();
                     let track = tracks.position(|track| track.number == record.track);
@@ -187,11 +191,12 @@ impl Recording {
                 }
                 goes_on
             })?;
+            gaps.add(scanned.gaps);
             if !goes_on {
                 break;
             }
         }
-        Ok(())
+        Ok(gaps)
     }
 
     fn add(&mut self, more: Track) {

@@ -8,6 +8,10 @@ use crate::record::{Kind, Record, RecordingId, TrackInfo, read_recording, record
 pub const TRACKS_MAX: usize = 4_096;
 /// Places to start from that a track has in one segment.
 pub const POINTS_MAX: usize = 16_384;
+/// Places of all tracks of one segment: 4 MiB of its footer.
+pub const POINTS_ALL_MAX: usize = 1 << 18;
+/// Recordings of one segment.
+pub const RECORDINGS_MAX: usize = 4_096;
 /// Tracks without key frames have a point each second.
 const POINT_EVERY: u64 = 1_000_000_000;
 
@@ -18,6 +22,8 @@ pub struct Index {
     pub recordings: Vec<RecordingIndex>,
     /// Tracks, in the order of their numbers.
     pub tracks: Vec<TrackIndex>,
+    /// Of all tracks.
+    points: usize,
 }
 
 /// A recording in a segment.
@@ -135,7 +141,9 @@ impl Index {
         } else {
             last.is_none_or(|last| record.time >= last.saturating_add(POINT_EVERY))
         };
-        if is_point && track.points.len() < POINTS_MAX {
+        let has_room = track.points.len() < POINTS_MAX && self.points < POINTS_ALL_MAX;
+        if is_point && has_room {
+            self.points += 1;
             track.points.push((record.time, offset));
         }
     }
@@ -193,7 +201,8 @@ impl Index {
             let (number, packets, bytes) = (next()? as u32, next()?, next()?);
             let (first, last, count) = (next()?, next()?, next()?);
             let points = (0..count).map(|_| Some((next()?, next()?)));
-            let points = points.collect::<Option<_>>()?;
+            let points = points.collect::<Option<Vec<_>>>()?;
+            index.points += points.len();
             let info = TrackInfo::read(take_block(&mut rest)?)?;
             index.tracks.push(TrackIndex {
                 number,
@@ -225,4 +234,63 @@ fn take_block<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
     let (block, tail) = rest.split_at_checked(len)?;
     *rest = tail;
     Some(block)
+}
+
+#[cfg(test)]
+mod tests {
+    use sangam_model::limits::{ENCODING_LEN_MAX, FMTP_LEN_MAX, TOPIC_LEN_MAX};
+    use sangam_model::{Class, MediaInfo, Topic};
+
+    use super::*;
+    use crate::record::{BODY_LEN_MAX, NAME_LEN_MAX};
+
+    #[test]
+    fn the_longest_index_fits_a_footer() {
+        let mut index = Index::default();
+        let name = "n".repeat(NAME_LEN_MAX);
+        for id in 0..RECORDINGS_MAX as u64 {
+            let body = recording_body(RecordingId(id), &name);
+            index.take(&Record::new(Kind::Recording, 0, &body), 0);
+        }
+        let info = TrackInfo {
+            recording: RecordingId(0),
+            topic: Topic::new(&"t".repeat(TOPIC_LEN_MAX)).unwrap(),
+            media: MediaInfo {
+                class: Class::Video,
+                payload_type: 96,
+                channels: 0,
+                clock_rate: 90_000,
+                encoding: "E".repeat(ENCODING_LEN_MAX),
+                fmtp: "f".repeat(FMTP_LEN_MAX),
+            },
+        };
+        let body = info.body();
+        for track in 1..=TRACKS_MAX as u32 {
+            let declaration = Record::new(Kind::Track, 0, &body);
+            index.take(
+                &Record {
+                    track,
+                    ..declaration
+                },
+                0,
+            );
+        }
+        let flags = Flags::KEY.with(Flags::FRAME_START).bits();
+        for track in (1..=TRACKS_MAX as u32).flat_map(|track| [track; 300]) {
+            let packet = Record::new(Kind::Packet, 0, &[]);
+            index.take(
+                &Record {
+                    track,
+                    flags,
+                    ..packet
+                },
+                0,
+            );
+        }
+        assert_eq!((index.recordings.len(), index.tracks.len()), (4_096, 4_096));
+        assert_eq!(index.points, POINTS_ALL_MAX);
+        let body = index.body();
+        assert!(body.len() <= BODY_LEN_MAX, "{}", body.len());
+        assert_eq!(Index::read(&body), Some(index));
+    }
 }

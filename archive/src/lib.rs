@@ -8,7 +8,8 @@
 //!
 //! # After a crash
 //! A segment ends with its index. One that was interrupted has none: [`segment::find`] scans it up
-//! to the last whole record, and [`Archive::repair`] ends it so.
+//! to the last whole record, and [`Archive::repair`] ends it so. What is damaged is passed over
+//! and counted as [`segment::Gaps`].
 //!
 //! # Where
 //! [`Medium`] is what the log needs of a disk: a [`Folder`], what a test makes fail, later an
@@ -30,9 +31,11 @@ mod replay;
 pub mod segment;
 
 pub use archive::{Archive, Recording, Track, recordings, repair};
-pub use index::{Index, POINTS_MAX, RecordingIndex, TRACKS_MAX, TrackIndex};
+pub use index::{
+    Index, POINTS_ALL_MAX, POINTS_MAX, RECORDINGS_MAX, RecordingIndex, TRACKS_MAX, TrackIndex,
+};
 pub use log::{Log, PART, SEGMENT_LEN, WAITING_MAX};
 pub use medium::{Folder, Medium};
-pub use record::RecordingId;
+pub use record::{NAME_LEN_MAX, RecordingId};
 pub use recorder::{Recorder, RecorderCounts};
 pub use replay::{Replay, Replayed};

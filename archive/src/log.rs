@@ -6,14 +6,14 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use crate::index::Index;
+use crate::index::{Index, RECORDINGS_MAX};
 use crate::medium::{Medium, segment_name};
-use crate::record::{Kind, MAGIC, Record, RecordingId, TrackInfo, recording_body};
+use crate::record::{Kind, MAGIC, NAME_LEN_MAX, Record, RecordingId, TrackInfo, recording_body};
 use crate::segment::trailer;
 
 /// A segment of so many bytes is ended: small enough to be read whole, large enough for an object
@@ -82,13 +82,24 @@ impl Log {
     }
 
     /// Begins a recording.
-    pub fn begin(&mut self, id: RecordingId, name: &str, now: u64) {
+    ///
+    /// # Errors
+    /// Its name has more than [`NAME_LEN_MAX`] bytes, or there are [`RECORDINGS_MAX`].
+    pub fn begin(&mut self, id: RecordingId, name: &str, now: u64) -> io::Result<()> {
+        let wrong = |message| Err(io::Error::new(io::ErrorKind::InvalidInput, message));
+        if name.len() > NAME_LEN_MAX {
+            return wrong("the name of a recording has more than 255 bytes");
+        }
+        if self.recordings.len().max(self.index.recordings.len()) >= RECORDINGS_MAX {
+            return wrong("there are too many recordings at once");
+        }
         self.recordings.insert(id, (name.to_owned(), now));
         self.record(&Record::new(
             Kind::Recording,
             now,
             &recording_body(id, name),
         ));
+        Ok(())
     }
 
     /// Ends a recording in order.
@@ -107,7 +118,8 @@ impl Log {
     /// Takes a packet, data or RTCP of a track. What comes while [`WAITING_MAX`] bytes wait for
     /// the disk is dropped and counted.
     pub fn packet(&mut self, record: &Record<'_>) {
-        if self.part.len() + record.encoded_len() > WAITING_MAX {
+        let waiting = self.part.len() + self.writer.shared.waiting.load(Ordering::Acquire);
+        if waiting + record.encoded_len() > WAITING_MAX {
             self.dropped += 1;
             return;
         }
@@ -248,6 +260,8 @@ struct Shared {
     safe: AtomicU64,
     /// Parts that are.
     done: AtomicU64,
+    /// Bytes handed over that are not.
+    waiting: AtomicUsize,
     refused: AtomicBool,
     /// Nobody waits for what the disk refuses.
     stopping: AtomicBool,
@@ -274,6 +288,8 @@ impl Writer {
 
     fn write(&mut self, part: Part) {
         self.asked += 1;
+        let len = part.bytes.len();
+        self.shared.waiting.fetch_add(len, Ordering::AcqRel);
         let Some(parts) = &self.parts else {
             return;
         };
@@ -321,6 +337,8 @@ fn write_parts(mut medium: Box<dyn Medium>, parts: &Receiver<Part>, shared: &Sha
         }
         shared.refused.store(false, Ordering::Release);
         shared.safe.store(part.packets, Ordering::Release);
+        let len = part.bytes.len();
+        shared.waiting.fetch_sub(len, Ordering::AcqRel);
         shared.done.fetch_add(1, Ordering::Release);
     }
 }

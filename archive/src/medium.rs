@@ -1,6 +1,6 @@
 //! Where segments lie: files of a local disk, or whatever else keeps bytes under names.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -33,12 +33,18 @@ pub trait Medium: Send {
     /// Of the disk.
     fn list(&self) -> io::Result<Vec<(String, u64)>>;
 
-    /// Cuts off the end of a segment that nobody writes. False, and nothing done, if somebody
-    /// does.
+    /// Keeps writers away from a segment, until another one is locked or written; its length, which
+    /// nobody else changes from now on. `None`, and nothing done, if somebody writes it.
     ///
     /// # Errors
     /// Of the disk.
-    fn cut(&mut self, name: &str, len: u64) -> io::Result<bool>;
+    fn lock(&mut self, name: &str) -> io::Result<Option<u64>>;
+
+    /// Cuts off the end of the segment that was locked last.
+    ///
+    /// # Errors
+    /// It is not locked, or of the disk.
+    fn cut(&mut self, name: &str, len: u64) -> io::Result<()>;
 }
 
 /// A folder of a local disk; segments are its files.
@@ -60,12 +66,18 @@ impl Folder {
     /// # Errors
     /// It cannot be made.
     pub fn open(path: &Path) -> io::Result<Self> {
-        fs::create_dir_all(path)?;
-        Ok(Self {
+        make(path)?;
+        Ok(Self::existing(path))
+    }
+
+    /// A folder to read from, which is empty if it is not there.
+    #[must_use]
+    pub fn existing(path: &Path) -> Self {
+        Self {
             path: path.to_owned(),
             open: None,
             named: false,
-        })
+        }
     }
 
     fn file(&mut self, name: &str) -> io::Result<&File> {
@@ -118,7 +130,11 @@ impl Medium for Folder {
 
     fn list(&self) -> io::Result<Vec<(String, u64)>> {
         let mut found = Vec::new();
-        for entry in fs::read_dir(&self.path)? {
+        let entries = match fs::read_dir(&self.path) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(found),
+            entries => entries?,
+        };
+        for entry in entries {
             let entry = entry?;
             let name = entry.file_name().into_string();
             if let Some(name) = name.ok().filter(|name| name.ends_with(SUFFIX)) {
@@ -129,16 +145,45 @@ impl Medium for Folder {
         Ok(found)
     }
 
-    fn cut(&mut self, name: &str, len: u64) -> io::Result<bool> {
+    fn lock(&mut self, name: &str) -> io::Result<Option<u64>> {
         let file = OpenOptions::new().write(true).open(self.path.join(name))?;
-        if file.try_lock().is_err() {
-            return Ok(false);
+        match file.try_lock() {
+            Err(TryLockError::WouldBlock) => return Ok(None),
+            Err(TryLockError::Error(error)) => return Err(error),
+            Ok(()) => {}
         }
-        file.set_len(len)?;
+        let len = file.metadata()?.len();
         self.open = Some((name.to_owned(), file));
-        self.named = true;
-        Ok(true)
+        // Whoever made it may not have come so far.
+        self.named = false;
+        Ok(Some(len))
     }
+
+    fn cut(&mut self, name: &str, len: u64) -> io::Result<()> {
+        match &self.open {
+            Some((open, file)) if open == name => file.set_len(len),
+            _ => Err(ErrorKind::PermissionDenied.into()),
+        }
+    }
+}
+
+/// Makes a folder and those above it that are not there, for good: an entry is safe when the folder
+/// that holds it is.
+pub(crate) fn make(path: &Path) -> io::Result<()> {
+    let above = match path.parent() {
+        None => return Ok(()),
+        Some(above) if above.as_os_str().is_empty() => Path::new("."),
+        Some(above) => above,
+    };
+    if !above.is_dir() {
+        make(above)?;
+    }
+    match fs::create_dir(path) {
+        // Whoever made it may not have come to the sync.
+        Err(error) if error.kind() == ErrorKind::AlreadyExists && path.is_dir() => {}
+        made => made?,
+    }
+    File::open(above)?.sync_all()
 }
 
 /// A name for the `number`th segment of a writer's life: in the order of time.

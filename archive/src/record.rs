@@ -5,7 +5,7 @@ use sangam_model::{Class, MediaInfo, Topic};
 
 /// Bytes in front of a record's body.
 pub const HEAD_LEN: usize = 24;
-/// Bytes of a body: a footer with the longest index is well below.
+/// Bytes of a body: a footer with the longest index is below.
 pub const BODY_LEN_MAX: usize = 1 << 24;
 /// Bytes of a recording's name.
 pub const NAME_LEN_MAX: usize = 255;

@@ -2,6 +2,7 @@
 //! events and not the client, so that one in the process, one behind a link and a test are alike.
 
 use std::collections::{HashMap, VecDeque};
+use std::io;
 
 use sangam_model::{Class, MediaInfo, StreamId, Topic};
 use sangam_wire::{Event, Flags};
@@ -11,6 +12,8 @@ use crate::record::{Kind, Record, RecordingId, TrackInfo};
 
 /// Events that wait for the announcement of their stream, which may come behind them.
 const EARLY_MAX: usize = 256;
+/// Streams known at once; beyond, the one that was announced first is forgotten.
+const STREAMS_MAX: usize = 65_536;
 /// Tracks of one recording: those of one segment.
 const TRACKS_MAX: usize = crate::index::TRACKS_MAX;
 
@@ -21,6 +24,8 @@ pub struct Recorder {
     id: RecordingId,
     tracks: Vec<TrackInfo>,
     streams: HashMap<StreamId, u32>,
+    /// The same, oldest first.
+    announced: VecDeque<StreamId>,
     early: VecDeque<(Vec<u8>, u64)>,
     counts: RecorderCounts,
 }
@@ -44,17 +49,20 @@ pub struct RecorderCounts {
 
 impl Recorder {
     /// Begins a recording in a log of its own.
-    #[must_use]
-    pub fn new(mut log: Log, id: RecordingId, (name, now): (&str, u64)) -> Self {
-        log.begin(id, name, now);
-        Self {
+    ///
+    /// # Errors
+    /// As [`Log::begin`].
+    pub fn new(mut log: Log, id: RecordingId, (name, now): (&str, u64)) -> io::Result<Self> {
+        log.begin(id, name, now)?;
+        Ok(Self {
             log,
             id,
             tracks: Vec::new(),
             streams: HashMap::new(),
+            announced: VecDeque::new(),
             early: VecDeque::new(),
             counts: RecorderCounts::default(),
-        }
+        })
     }
 
     /// Names the recording.
@@ -66,7 +74,14 @@ impl Recorder {
     /// Takes note of a stream whose events may come: also of those that came before.
     pub fn announced(&mut self, stream: StreamId, topic: Topic, media: MediaInfo) {
         if let Some(track) = self.track(topic, media) {
-            self.streams.insert(stream, track);
+            if self.streams.insert(stream, track).is_none() {
+                self.announced.push_back(stream);
+            }
+            if self.announced.len() > STREAMS_MAX
+                && let Some(oldest) = self.announced.pop_front()
+            {
+                self.streams.remove(&oldest);
+            }
         }
         for (event, at) in std::mem::take(&mut self.early) {
             self.event(&event, at);

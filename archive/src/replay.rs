@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::archive::Recording;
 use crate::medium::Medium;
 use crate::record::Kind;
-use crate::segment;
+use crate::segment::{self, Gaps};
 
 /// Records read ahead of their time.
 const AHEAD: usize = 4_096;
@@ -22,6 +22,7 @@ pub struct Replay<M> {
     /// The segment that is read, and how far.
     segment: usize,
     offset: u64,
+    gaps: Gaps,
 }
 
 /// A packet, RTCP compound or piece of data of a recording.
@@ -51,6 +52,7 @@ impl<M: Medium> Replay<M> {
             ahead: VecDeque::new(),
             segment: 0,
             offset: 0,
+            gaps: Gaps::default(),
         }
     }
 
@@ -58,6 +60,12 @@ impl<M: Medium> Replay<M> {
     #[must_use]
     pub const fn recording(&self) -> &Recording {
         &self.recording
+    }
+
+    /// What was damaged so far and passed over.
+    #[must_use]
+    pub const fn gaps(&self) -> Gaps {
+        self.gaps
     }
 
     /// What comes next; `None` at the end.
@@ -70,7 +78,7 @@ impl<M: Medium> Replay<M> {
                 return Ok(None);
             };
             let (recording, ahead) = (&self.recording, &mut self.ahead);
-            self.offset = segment::scan(&self.medium, name, self.offset, |record, _| {
+            let scanned = segment::scan(&self.medium, name, self.offset, |record, _| {
                 if ahead.len() == AHEAD {
                     return false;
                 }
@@ -89,6 +97,8 @@ impl<M: Medium> Replay<M> {
                 }
                 true
             })?;
+            self.offset = scanned.end;
+            self.gaps.add(scanned.gaps);
             if self.ahead.len() < AHEAD {
                 self.segment += 1;
                 self.offset = 0;

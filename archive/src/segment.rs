@@ -1,5 +1,7 @@
 //! Reading segments: whole ones by their footers, interrupted ones by scanning.
 
+mod resume;
+
 use std::io;
 
 use crate::index::Index;
@@ -26,8 +28,10 @@ pub(crate) fn trailer(footer: u64) -> [u8; TRAILER_LEN] {
 pub struct Found {
     /// The index.
     pub index: Index,
-    /// Bytes of whole records.
+    /// Where its last whole record ends.
     pub len: u64,
+    /// What is damaged before.
+    pub gaps: Gaps,
     /// Whether it was ended in order; if not, what stands behind `len` is worth nothing.
     pub whole: bool,
 }
@@ -41,17 +45,19 @@ pub fn find(medium: &dyn Medium, name: &str, len: u64) -> io::Result<Found> {
         Some(index) => Ok(Found {
             index,
             len,
+            gaps: Gaps::default(),
             whole: true,
         }),
         None => {
             let mut index = Index::default();
-            let len = scan(medium, name, 0, |record, offset| {
+            let scanned = scan(medium, name, 0, |record, offset| {
                 index.take(record, offset);
                 true
             })?;
             Ok(Found {
                 index,
-                len,
+                len: scanned.end,
+                gaps: scanned.gaps,
                 whole: false,
             })
         }
@@ -59,14 +65,20 @@ pub fn find(medium: &dyn Medium, name: &str, len: u64) -> io::Result<Found> {
 }
 
 /// Ends a segment that a crash interrupted: cuts off what is no record and appends the footer.
-/// False if somebody still writes it.
+/// False, and nothing done, if it is whole or somebody still writes it.
 ///
 /// # Errors
 /// Of the medium.
-pub fn repair(medium: &mut dyn Medium, name: &str, found: &Found, now: u64) -> io::Result<bool> {
-    if !medium.cut(name, found.len)? {
+pub fn repair(medium: &mut dyn Medium, name: &str, now: u64) -> io::Result<bool> {
+    // What is looked at before nobody else is let in may grow meanwhile.
+    let Some(len) = medium.lock(name)?.filter(|len| *len > 0) else {
+        return Ok(false);
+    };
+    let found = find(medium, name, len)?;
+    if found.whole {
         return Ok(false);
     }
+    medium.cut(name, found.len)?;
     let mut bytes = Vec::new();
     Record::new(Kind::Footer, now, &found.index.body()).write(&mut bytes);
     bytes.extend(trailer(found.len));
@@ -75,28 +87,86 @@ pub fn repair(medium: &mut dyn Medium, name: &str, found: &Found, now: u64) -> i
     Ok(true)
 }
 
-/// Hands every record from `offset` on to `take` with its place, until one is damaged, the
-/// segment ends or `take` says no. How far that was.
+/// Places at which a segment is damaged; what a crash left at its end is none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Gaps {
+    /// How many.
+    pub count: u64,
+    /// Bytes passed over.
+    pub bytes: u64,
+    /// Where the first is.
+    pub first: u64,
+}
+
+impl Gaps {
+    /// Counts those of another segment as well.
+    pub fn add(&mut self, more: Self) {
+        if self.count == 0 {
+            self.first = more.first;
+        }
+        self.count += more.count;
+        self.bytes += more.bytes;
+    }
+}
+
+/// How far a scan came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Scanned {
+    /// Where it ended.
+    pub end: u64,
+    /// What it passed over.
+    pub gaps: Gaps,
+}
+
+/// Hands every record from `offset` on to `take` with its place, until the segment ends or `take`
+/// says no. It goes on behind what is damaged.
 ///
 /// # Errors
 /// Of the medium.
 pub fn scan(
     medium: &dyn Medium,
     name: &str,
-    mut offset: u64,
+    offset: u64,
     mut take: impl FnMut(&Record<'_>, u64) -> bool,
-) -> io::Result<u64> {
+) -> io::Result<Scanned> {
+    let mut gaps = Gaps::default();
+    let mut from = offset;
+    loop {
+        let (end, damaged) = run(medium, name, from, &mut take)?;
+        let next = match damaged {
+            true => resume::behind(medium, name, end)?,
+            false => None,
+        };
+        let Some(next) = next else {
+            return Ok(Scanned { end, gaps });
+        };
+        gaps.add(Gaps {
+            count: 1,
+            bytes: next - end,
+            first: end,
+        });
+        from = next;
+    }
+}
+
+/// Hands out records up to the first that is none: where that is, and whether one should be there.
+fn run(
+    medium: &dyn Medium,
+    name: &str,
+    mut offset: u64,
+    take: &mut dyn FnMut(&Record<'_>, u64) -> bool,
+) -> io::Result<(u64, bool)> {
     let mut want = READ;
     loop {
         let bytes = medium.read(name, offset, want)?;
         let mut rest = &bytes[..];
         let damage = loop {
             match Record::read(rest) {
-                Ok(record) if !begins(&record, offset) => return Ok(offset),
-                Ok(record) if record.kind == Kind::Footer => return Ok(offset),
+                Ok(record) if !begins(&record, offset) => return Ok((offset, false)),
+                Ok(record) if record.kind == Kind::Footer => return Ok((offset, false)),
                 Ok(record) => {
                     if !take(&record, offset) {
-                        return Ok(offset);
+                        return Ok((offset, false));
                     }
                     offset += record.encoded_len() as u64;
                     rest = &rest[record.encoded_len()..];
@@ -106,7 +176,7 @@ pub fn scan(
         };
         let at_end = bytes.len() < want;
         if damage == Damage::Wrong || at_end {
-            return Ok(offset);
+            return Ok((offset, true));
         }
         // One record may be longer than what is read at once.
         want = if rest.len() == bytes.len() {
@@ -122,7 +192,13 @@ fn begins(record: &Record<'_>, offset: u64) -> bool {
     offset > 0 || record.kind == Kind::Segment && record.body == MAGIC
 }
 
+/// The index of a segment that was ended.
 fn footer(medium: &dyn Medium, name: &str, len: u64) -> io::Result<Option<Index>> {
+    Ok(ending(medium, name, len)?.map(|(_, index)| index))
+}
+
+/// The place of a segment's footer and what it says, if it was ended.
+fn ending(medium: &dyn Medium, name: &str, len: u64) -> io::Result<Option<(u64, Index)>> {
     let Some(at) = len.checked_sub(TRAILER_LEN as u64) else {
         return Ok(None);
     };
@@ -139,17 +215,8 @@ fn footer(medium: &dyn Medium, name: &str, len: u64) -> io::Result<Option<Index>
     let bytes = medium.read(name, footer, len)?;
     let record = Record::read(&bytes).ok();
     let record = record.filter(|record| record.kind == Kind::Footer);
-    Ok(record.and_then(|record| Index::read(record.body)))
-}
-
-/// Whether the footer of a whole segment of `len` bytes stands at `offset`.
-///
-/// # Errors
-/// Of the medium.
-pub fn ends_at(medium: &dyn Medium, name: &str, len: u64, offset: u64) -> io::Result<bool> {
-    let at = len.saturating_sub(TRAILER_LEN as u64);
-    let trailer = medium.read(name, at, TRAILER_LEN)?;
-    Ok(parts(&trailer).is_some_and(|(footer, _)| footer == offset))
+    let index = record.and_then(|record| Index::read(record.body));
+    Ok(index.map(|index| (footer, index)))
 }
 
 fn parts(trailer: &[u8]) -> Option<(u64, [u8; 8])> {

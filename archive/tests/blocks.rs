@@ -150,7 +150,48 @@ fn damage(disk: &Path) -> u64 {
 fn the_catalogue_is_in_the_pieces() {
     let (folders, film) = (Folders::new(), film(Layout::Parity(3)));
     folders.store(0..8).put(&film.0, &film.1[..]).unwrap();
-    assert_eq!(folders.store(0..8).objects(), [film.0]);
+    assert_eq!(folders.store(0..8).objects(), [(film.0, true)]);
+}
+
+#[test]
+fn a_film_that_was_not_put_to_its_end_is_not_whole() {
+    for layout in LAYOUTS {
+        let (folders, film) = (Folders::new(), film(layout));
+        let half = &film.1[..film.1.len() / 2];
+        let done = folders.store(0..8).put(&film.0, half);
+        assert!(matches!(done, Err(BlockError::Source(_))));
+        assert_eq!(folders.store(0..8).objects(), [(film.0, false)]);
+    }
+}
+
+#[test]
+fn a_film_that_is_put_again_is_read_anew() {
+    let (folders, mut film) = (Folders::new(), film(Layout::Copies(2)));
+    let store = folders.store(0..4);
+    store.put(&film.0, &film.1[..]).unwrap();
+    assert_eq!(store.share(&film.0, 0).unwrap()[..4], film.1[..4]);
+    film.1[0] ^= 1;
+    store.put(&film.0, &film.1[..]).unwrap();
+    assert_eq!(store.share(&film.0, 0).unwrap()[..4], film.1[..4]);
+}
+
+#[test]
+fn what_was_not_written_to_its_end_is_removed() {
+    let (folders, film) = (Folders::new(), film(Layout::Copies(2)));
+    let store = folders.store(0..2);
+    store.put(&film.0, &film.1[..]).unwrap();
+    let fresh = folders.path(0).join(format!("{:016x}/ff-0.new", film.0.id));
+    fs::write(&fresh, "a piece of a piece").unwrap();
+    is_whole(&folders.store(0..2), &film);
+    assert!(!fresh.exists());
+}
+
+#[test]
+fn a_name_that_does_not_fit_is_refused() {
+    let (folders, mut film) = (Folders::new(), film(Layout::Copies(2)));
+    film.0.name = "\u{e9}".repeat(128);
+    let done = folders.store(0..2).put(&film.0, &film.1[..]);
+    assert!(matches!(done, Err(BlockError::Name)));
 }
 
 /// A disk of a machine that dies after so many more writes.

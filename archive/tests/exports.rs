@@ -27,7 +27,7 @@ fn record(senders: &[&Sender]) -> TempDir {
     let medium = Archive::new(folder.path()).medium().unwrap();
     let mut log = Log::new(medium, (1, 2)).unwrap();
     let id = RecordingId(7);
-    log.begin(id, "test", BEGIN);
+    log.begin(id, "test", BEGIN).unwrap();
     let mut packets: Vec<(u32, &Sent)> = Vec::new();
     for sender in senders {
         let track = log.track(TrackInfo {

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
+use sangam_archive::NAME_LEN_MAX;
 use sangam_client::Address;
 use sangam_model::{Filter, Topic};
 
@@ -40,7 +41,7 @@ pub(crate) struct RecordArgs {
     #[command(flatten)]
     pub(crate) peer: Peer,
     /// Name of the recording [default: the first topic]
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = name)]
     pub(crate) name: Option<String>,
     /// Stop after so many seconds
     #[arg(long, value_name = "N")]
@@ -91,4 +92,12 @@ pub(crate) enum ArchiveCommand {
     },
     /// Read everything, compare checksums, and end what a crash interrupted
     Scrub,
+}
+
+/// A name that fits a recording.
+fn name(text: &str) -> Result<String, String> {
+    if text.len() > NAME_LEN_MAX {
+        return Err(format!("a name has at most {NAME_LEN_MAX} bytes"));
+    }
+    Ok(text.to_owned())
 }

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Blocks that were read, shared by everybody who plays them. A block that somebody holds stays;
-/// of the others the one goes that was wanted longest ago.
+/// Blocks that were read, shared by everybody who plays them. A block that somebody holds stays,
+/// be they more than there is room for; of the others the one goes that was wanted longest ago.
 #[derive(Debug)]
 pub struct Cache {
     blocks_max: usize,
@@ -27,7 +27,7 @@ struct Kept {
 }
 
 impl Cache {
-    /// Room for so many blocks that nobody holds at the moment.
+    /// Room for so many blocks, with those that somebody holds.
     #[must_use]
     pub fn new(blocks_max: usize) -> Self {
         Self {
@@ -58,6 +58,12 @@ impl Cache {
         inner.blocks.insert((object, block), kept);
         inner.evict(self.blocks_max);
         Ok(bytes)
+    }
+
+    /// Lets go of an object's blocks; who holds one keeps it.
+    pub fn forget(&self, object: u64) {
+        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        inner.blocks.retain(|(of, _), _| *of != object);
     }
 
     /// Who holds a block now.

@@ -9,6 +9,7 @@ use rustix::fs::OFlags;
 use rustix::io::Errno;
 
 use super::piece::{PAGE, PieceId};
+use crate::medium::make;
 
 /// Keeps pieces: a local disk, later an object store.
 pub trait BlockDisk: Send + Sync {
@@ -54,10 +55,29 @@ impl LocalDisk {
     /// # Errors
     /// It cannot be made.
     pub fn open(path: &Path) -> io::Result<Self> {
-        fs::create_dir_all(path)?;
-        Ok(Self {
+        make(path)?;
+        let disk = Self {
             path: path.to_owned(),
-        })
+        };
+        disk.clear()?;
+        Ok(disk)
+    }
+
+    /// Removes what an earlier life had not written to its end.
+    fn clear(&self) -> io::Result<()> {
+        for folder in fs::read_dir(&self.path)? {
+            let folder = folder?;
+            if !folder.file_type()?.is_dir() {
+                continue;
+            }
+            for entry in fs::read_dir(folder.path())? {
+                let path = entry?.path();
+                if path.extension().is_some_and(|ending| ending == FRESH) {
+                    fs::remove_file(path)?;
+                }
+            }
+        }
+        Ok(())
     }
 
     fn folder(&self, id: PieceId) -> PathBuf {
@@ -73,8 +93,7 @@ impl BlockDisk for LocalDisk {
     fn put(&self, id: PieceId, bytes: &[u8]) -> io::Result<()> {
         let folder = self.folder(id);
         if !folder.is_dir() {
-            fs::create_dir_all(&folder)?;
-            File::open(&self.path)?.sync_all()?;
+            make(&folder)?;
         }
         let path = folder.join(name(id));
         let fresh = path.with_extension(FRESH);

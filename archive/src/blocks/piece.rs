@@ -8,7 +8,7 @@ pub const BLOCK_LEN_MAX: usize = 1 << 20;
 /// cache by are of whole pages.
 pub(super) const PAGE: usize = 4_096;
 /// Bytes of an object's name.
-const NAME_LEN_MAX: usize = 255;
+pub(super) const NAME_LEN_MAX: usize = 255;
 const MAGIC: [u8; 12] = *b"SANGAM BLK\x00\x01";
 /// Bytes of the head, its checksum at the end included.
 const HEAD_LEN: usize = 320;
@@ -69,9 +69,11 @@ impl Object {
     #[must_use]
     pub(super) fn piece_len(&self, stripe: u64, piece: usize) -> usize {
         let blocks = self.layout.blocks();
+        // A piece of another's making may say any number.
+        let first = stripe.saturating_mul(blocks);
         let block = match self.layout {
-            Layout::Parity(_) if (piece as u64) < blocks => stripe * blocks + piece as u64,
-            Layout::Parity(_) | Layout::Copies(_) => stripe * blocks,
+            Layout::Parity(_) if (piece as u64) < blocks => first.saturating_add(piece as u64),
+            Layout::Parity(_) | Layout::Copies(_) => first,
         };
         self.len_of(block)
     }
@@ -84,8 +86,8 @@ pub(super) fn encode(object: &Object, id: PieceId, data: &[u8]) -> Vec<u8> {
         Layout::Copies(copies) => (1, copies),
         Layout::Parity(blocks) => (2, blocks),
     };
+    // `Store::put` refuses longer ones.
     let name = object.name.as_bytes();
-    let name = &name[..name.len().min(NAME_LEN_MAX)];
     out.extend(MAGIC);
     out.extend([kind, width, id.piece, name.len() as u8]);
     out.extend(object.id.to_be_bytes());

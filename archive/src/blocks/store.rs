@@ -9,7 +9,7 @@ use sangam_placement::{DiskId, Layout, Placement, Stripe, xor};
 
 use super::cache::Cache;
 use super::disk::BlockDisk;
-use super::piece::{Object, PieceId, decode, encode};
+use super::piece::{NAME_LEN_MAX, Object, PieceId, decode, encode};
 
 /// All disks of an archive, as one.
 pub struct Store {
@@ -18,8 +18,8 @@ pub struct Store {
     cache: Cache,
 }
 
-/// Blocks kept that nobody plays at the moment: 64 MiB of them.
-const IDLE_BLOCKS: usize = 64;
+/// Blocks kept: 64 MiB of them, and those beyond that somebody plays.
+const BLOCKS_KEPT: usize = 64;
 
 /// A disk and what lies there.
 struct Held {
@@ -52,6 +52,8 @@ pub enum BlockError {
     Lost(Stripe),
     /// A film's blocks are longer than they may be, or have no length.
     Length,
+    /// The name of a film is longer than it may be.
+    Name,
     /// The film could not be read.
     Source(io::Error),
 }
@@ -68,7 +70,7 @@ impl Store {
         let mut store = Self {
             disks: BTreeMap::new(),
             placement,
-            cache: Cache::new(IDLE_BLOCKS),
+            cache: Cache::new(BLOCKS_KEPT),
         };
         for (id, disk) in disks {
             store.attach(id, disk)?;
@@ -97,9 +99,10 @@ impl Store {
         self.placement = placement;
     }
 
-    /// Every film, as its pieces tell of it.
+    /// Every film, as its pieces tell of it, and whether there are enough pieces of each stripe:
+    /// not so if it was never put whole, or has lost too much.
     #[must_use]
-    pub fn objects(&self) -> Vec<Object> {
+    pub fn objects(&self) -> Vec<(Object, bool)> {
         let mut found: BTreeMap<u64, Object> = BTreeMap::new();
         for held in self.disks.values() {
             let pieces = held.pieces().clone();
@@ -111,7 +114,30 @@ impl Store {
                 }
             }
         }
-        found.into_values().collect()
+        let films = found.into_values();
+        films
+            .map(|object| {
+                let whole = self.is_whole(&object);
+                (object, whole)
+            })
+            .collect()
+    }
+
+    fn is_whole(&self, object: &Object) -> bool {
+        (0..object.stripes()).all(|number| {
+            let is_missing = |piece: &usize| {
+                let id = piece_id(object, number, *piece);
+                self.elsewhere(id, &[]).next().is_none()
+            };
+            let all =
+                (0..object.layout.width()).filter(|piece| object.piece_len(number, *piece) > 0);
+            // A parity stands for one of its blocks; all copies are one piece.
+            let spare = match object.layout {
+                Layout::Copies(_) => 0,
+                Layout::Parity(_) => 1,
+            };
+            all.filter(is_missing).count() <= spare
+        })
     }
 
     /// Keeps a film.
@@ -122,6 +148,18 @@ impl Store {
         if object.block_len == 0 || object.block_len as usize > super::BLOCK_LEN_MAX {
             return Err(BlockError::Length);
         }
+        if object.name.len() > NAME_LEN_MAX {
+            return Err(BlockError::Name);
+        }
+        // Of an earlier film with this number.
+        self.cache.forget(object.id);
+        let done = self.put_all(object, &mut source);
+        // What was read while it was written.
+        self.cache.forget(object.id);
+        done
+    }
+
+    fn put_all(&self, object: &Object, source: &mut dyn io::Read) -> Result<(), BlockError> {
         for number in 0..object.stripes() {
             let first = number * object.layout.blocks();
             let mut blocks = Vec::new();
@@ -366,6 +404,7 @@ impl fmt::Display for BlockError {
                 "stripe {} of {:016x} has lost more pieces than it can",
                 stripe.number, stripe.object
             ),
+            Self::Name => f.write_str("the name of a film has at most 255 bytes"),
             Self::Length => f.write_str("a block has 1 to 1,048,576 bytes"),
             Self::Source(error) => write!(f, "the film cannot be read: {error}"),
         }

@@ -1,12 +1,12 @@
 //! Packets put together to frames, as files hold them.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use sangam_wire::Flags;
 use sangam_wire::rtp::{Encoding, Packet};
 
 use super::codec::Codec;
-use super::timeline::unwrap;
+use super::timeline::{SOURCES_MAX, unwrap};
 
 /// Bytes of a frame; what is longer is broken.
 const FRAME_LEN_MAX: usize = 16 << 20;
@@ -32,8 +32,8 @@ pub(super) struct Frame {
 #[derive(Debug)]
 pub(super) struct Assembler {
     codec: Codec,
-    /// The latest timestamp of a source.
-    last: Option<(u32, i64)>,
+    /// The latest timestamp of each source.
+    last: BTreeMap<u32, i64>,
     open: Option<Open>,
     ready: VecDeque<Frame>,
     broken: u64,
@@ -52,7 +52,7 @@ impl Assembler {
     pub(super) fn new(codec: Codec) -> Self {
         Self {
             codec,
-            last: None,
+            last: BTreeMap::new(),
             open: None,
             ready: VecDeque::new(),
             broken: 0,
@@ -62,10 +62,12 @@ impl Assembler {
     /// Takes the next packet; `lost` says that others are missing before it.
     pub(super) fn push(&mut self, packet: &Packet<'_>, lost: bool) {
         let header = packet.header;
-        let last = self.last.filter(|(source, _)| *source == header.ssrc);
-        let last = last.map_or(i64::from(header.timestamp), |(_, last)| last);
-        let timestamp = unwrap(last, header.timestamp);
-        self.last = Some((header.ssrc, timestamp));
+        let last = self.last.get(&header.ssrc).copied();
+        let timestamp = unwrap(last.unwrap_or(header.timestamp.into()), header.timestamp);
+        // Beyond these the timeline knows no source either.
+        if last.is_some() || self.last.len() < SOURCES_MAX {
+            self.last.insert(header.ssrc, timestamp);
+        }
         if packet.payload.is_empty() {
             return;
         }

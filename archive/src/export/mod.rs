@@ -21,6 +21,7 @@ use sangam_wire::rtp;
 use crate::archive::Recording;
 use crate::medium::Medium;
 use crate::record::{Kind, Record};
+use crate::segment::Gaps;
 use codec::{Codec, Probe};
 use frames::{Assembler, Frame};
 use order::Order;
@@ -49,6 +50,8 @@ pub struct Exported {
     pub left_out: Vec<(usize, String)>,
     /// Frames left out, as packets of them were missing or nothing before let them be decoded.
     pub broken: u64,
+    /// What of the recording is damaged and was passed over.
+    pub gaps: Gaps,
 }
 
 /// Why nothing was exported.
@@ -91,11 +94,16 @@ impl Format {
 struct Lane {
     /// Its place in the recording.
     place: usize,
+    is_video: bool,
     order: Order,
     assembler: Assembler,
-    /// Nothing was written yet that later frames refer to.
+    /// Nothing was written yet of its source that later frames refer to.
     waits_for_key: bool,
+    /// SSRC of the last frame.
+    source: Option<u32>,
     frames: u64,
+    /// Frames left out that were put together.
+    broken: u64,
 }
 
 /// The file that is written.
@@ -135,7 +143,7 @@ pub fn export(
         .map(|(place, codec)| Lane::new(place, codec))
         .collect();
     let mut failed = None;
-    recording.read(medium, |track, record| {
+    exported.gaps = recording.read(medium, |track, record| {
         progress();
         let lane = lanes.iter().position(|lane| lane.place == track);
         let Some(lane) = lane.filter(|_| record.kind == Kind::Packet) else {
@@ -151,7 +159,7 @@ pub fn export(
     for (lane, track) in lanes.iter_mut().enumerate() {
         track.flush(&timeline, &mut |frame| muxer.frame(lane, &frame))?;
         exported.tracks.push((track.place, track.frames));
-        exported.broken += track.assembler.broken();
+        exported.broken += track.broken + track.assembler.broken();
     }
     muxer.finish()?;
     Ok(exported)
@@ -201,9 +209,12 @@ impl Lane {
         Self {
             place,
             order: Order::default(),
-            waits_for_key: codec.is_video(),
+            waits_for_key: false,
+            is_video: codec.is_video(),
+            source: None,
             assembler: Assembler::new(codec),
             frames: 0,
+            broken: 0,
         }
     }
 
@@ -248,12 +259,17 @@ impl Lane {
         write: &mut dyn FnMut(Frame) -> Result<(), ExportError>,
     ) -> Result<(), ExportError> {
         while let Some(mut frame) = self.assembler.pop() {
+            if self.source.replace(frame.source) != Some(frame.source) {
+                self.waits_for_key = self.is_video;
+            }
             self.waits_for_key &= !frame.key;
             let time = timeline.time(self.place, frame.source, frame.timestamp);
             if let Some(time) = time.filter(|_| !self.waits_for_key) {
                 frame.time = time;
                 self.frames += 1;
                 write(frame)?;
+            } else {
+                self.broken += 1;
             }
         }
         Ok(())

@@ -285,7 +285,8 @@ fn entry(codec: &Codec) -> Result<mp4_atom::Codec, ExportError> {
         data_reference_index: 1,
         channel_count: channels.into(),
         sample_size: 16,
-        sample_rate: (codec.rate() as u16).into(),
+        // ISO/IEC 14496-12 section 12.2.3 has 16 bits; the decoder reads more in its own config.
+        sample_rate: u16::try_from(codec.rate()).unwrap_or(0).into(),
     };
     Ok(match codec {
         Codec::H264(sets) => Avc1 {

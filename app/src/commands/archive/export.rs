@@ -1,7 +1,7 @@
 //! `sangam archive export`.
 
-use std::fs::File;
-use std::path::Path;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
 
 use sangam_archive::Archive;
 use sangam_archive::export::{ExportError, Exported, Format, export};
@@ -23,20 +23,43 @@ pub(super) fn run(
         Failure::new(Exit::Usage, message).hint("name it .mkv, .webm or .mp4")
     })?;
     let recording = super::find(place, wanted)?;
-    let medium = Archive::new(&place.folder).medium();
-    let medium = medium.map_err(io(place.folder.display()))?;
-    let file = File::create(out).map_err(io(out.display()))?;
+    let medium = Archive::new(&place.folder).reader();
+    let begun = beside(out)?;
+    let file = File::create(&begun).map_err(io(begun.display()))?;
     let mut progress = Progress::new("exporting", 2 * recording.packets());
     let done = export(&medium, &recording, (format, file), |read| {
         progress.at(read)
     });
     drop(progress);
-    let done = done.map_err(|error| failure(&error, out))?;
+    let kept = done.and_then(|done| Ok(keep(&begun, out).map(|()| done)?));
+    let done = kept.map_err(|error| failure(&error, (&begun, out)))?;
     let topic = |place: usize| recording.tracks[place].info.topic.to_string();
     if as_json {
         output::json_line(&to_json(&done, &topic, out));
-        return Ok(());
+    } else {
+        show(&done, &topic, out);
     }
+    super::is_whole(done.gaps)
+}
+
+/// The same folder, so that it can be put in the place of an earlier file when it is whole.
+fn beside(out: &Path) -> Result<PathBuf, Failure> {
+    let name = out.file_name().ok_or_else(|| {
+        let message = format!("{}: no name of a file", out.display());
+        Failure::new(Exit::Usage, message)
+    })?;
+    let mut begun = name.to_owned();
+    begun.push(".part");
+    Ok(out.with_file_name(begun))
+}
+
+/// Puts a film in its place, in one step.
+fn keep(begun: &Path, out: &Path) -> std::io::Result<()> {
+    File::open(begun)?.sync_all()?;
+    fs::rename(begun, out)
+}
+
+fn show(done: &Exported, topic: &dyn Fn(usize) -> String, out: &Path) {
     for (track, frames) in &done.tracks {
         output::line(&format!("{}: {frames} frames", topic(*track)));
     }
@@ -45,12 +68,11 @@ pub(super) fn run(
     }
     if done.broken > 0 {
         output::line(&format!(
-            "{} frames were left out, as packets of them had been lost",
+            "{} frames were left out, as packets of them or a key frame before them had been lost",
             done.broken
         ));
     }
     output::line(&format!("exported to {}", out.display()));
-    Ok(())
 }
 
 fn to_json(done: &Exported, topic: &dyn Fn(usize) -> String, out: &Path) -> Value {
@@ -67,16 +89,17 @@ fn to_json(done: &Exported, topic: &dyn Fn(usize) -> String, out: &Path) -> Valu
         "tracks": tracks,
         "left_out": left_out,
         "broken_frames": done.broken,
+        "damaged": { "places": done.gaps.count, "bytes": done.gaps.bytes },
     })
 }
 
-fn failure(error: &ExportError, out: &Path) -> Failure {
+fn failure(error: &ExportError, (begun, out): (&Path, &Path)) -> Failure {
     let hint = match error {
         ExportError::Nothing(_) => ".mkv takes the most codecs",
         _ => "",
     };
     // What was begun is no film.
-    if let Err(error) = std::fs::remove_file(out) {
+    if let Err(error) = fs::remove_file(begun) {
         tracing::debug!(%error, "what was begun stays");
     }
     Failure::new(Exit::Failure, format!("{}: {error}", out.display())).hint(hint)

@@ -9,6 +9,7 @@ mod scrub;
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use sangam_archive::segment::Gaps;
 use sangam_archive::{Archive, Recording};
 
 use crate::cli::{ArchiveArgs, ArchiveCommand, Place};
@@ -55,4 +56,15 @@ fn find(place: &Place, wanted: &str) -> Result<Recording, Failure> {
 fn all(place: &Place) -> Result<Vec<Recording>, Failure> {
     let archive = Archive::new(&place.folder);
     archive.recordings().map_err(io(place.folder.display()))
+}
+
+/// Fails if something of what was read is damaged.
+fn is_whole(gaps: Gaps) -> Result<(), Failure> {
+    if gaps.count == 0 {
+        return Ok(());
+    }
+    let Gaps { count, bytes, .. } = gaps;
+    let message = format!("the recording is damaged at {count} places: {bytes} bytes are left out");
+    let hint = "`sangam archive scrub` shows where";
+    Err(Failure::new(Exit::Failure, message).hint(hint))
 }

@@ -96,6 +96,7 @@ impl Running {
         let life = (begin / 1_000_000, random() as u32);
         let log = Log::new(medium, life).map_err(wrong())?;
         let recorder = Recorder::new(log, RecordingId(random()), (&name, begin));
+        let recorder = recorder.map_err(wrong())?;
         Ok(Self {
             client,
             pass,

@@ -36,7 +36,7 @@ pub(crate) fn run(args: &ReplayArgs, as_json: bool) -> Result<(), Failure> {
     let stop = Stop::on_signals().map_err(io("cannot wait for signals"))?;
     let recording = super::find(&args.place, &args.recording)?;
     let wrong = || io(args.place.folder.display());
-    let medium = Archive::new(&args.place.folder).medium().map_err(wrong())?;
+    let medium = Archive::new(&args.place.folder).reader();
     let mut running = Running::start(args, &recording)?;
     let mut replay: Replay<Folder> = Replay::new(medium, recording);
     let mut progress = Progress::new("replaying", replay.recording().packets());
@@ -61,7 +61,7 @@ pub(crate) fn run(args: &ReplayArgs, as_json: bool) -> Result<(), Failure> {
     } else {
         output::line(&format!("replayed {sent} packets, {failed} were not sent"));
     }
-    Ok(())
+    super::is_whole(replay.gaps())
 }
 
 impl Running {

@@ -13,24 +13,25 @@ pub(super) fn run(place: &Place, as_json: bool) -> Result<(), Failure> {
     let wrong = || io(place.folder.display());
     let archive = Archive::new(&place.folder);
     let repaired = archive.repair(super::now()).map_err(wrong())?;
-    let medium = archive.medium().map_err(wrong())?;
+    let medium = archive.reader();
     let segments = medium.list().map_err(wrong())?;
     let total = segments.iter().map(|(_, len)| len).sum();
     let mut progress = Progress::new("reading", total);
     let (mut read, mut damaged) = (0, Vec::new());
     for (name, len) in &segments {
-        let found = segment::find(&medium, name, *len).map_err(wrong())?;
         let mut records = 0_u64;
-        let end = segment::scan(&medium, name, 0, |_, offset| {
+        let scanned = segment::scan(&medium, name, 0, |_, offset| {
             progress.at(read + offset);
             records += 1;
             true
         });
-        let end = end.map_err(wrong())?;
+        let gaps = scanned.map_err(wrong())?.gaps;
         read += len;
-        // Of a whole segment only the footer stands behind the records.
-        if found.whole && !segment::ends_at(&medium, name, *len, end).map_err(wrong())? {
-            damaged.push(json!({ "segment": name, "records": records, "offset": end }));
+        if gaps.count > 0 {
+            damaged.push(json!({
+                "segment": name, "records": records, "offset": gaps.first,
+                "places": gaps.count, "bytes": gaps.bytes,
+            }));
         }
     }
     drop(progress);
