@@ -107,6 +107,9 @@ fn only_pages_of_known_brokers_may_call() {
         !strange.contains("access-control-allow-origin"),
         "{strange}"
     );
+    // Neither is kept for the other by a cache.
+    assert!(known.contains("vary: origin"), "{known}");
+    assert!(strange.contains("vary: origin"), "{strange}");
     let facts = get(&http, "/v1/page");
     assert!(
         facts.contains("\"brokers\":[\"https://b.example.org\"]"),

@@ -26,7 +26,11 @@ pub(super) async fn shared(state: Shared, request: Request, next: Next) -> Respo
         text.is_ok_and(|text| state.page.knows(text))
     });
     let Some(origin) = known else {
-        return next.run(request).await;
+        let mut response = next.run(request).await;
+        if state.page.has_brokers() {
+            vary(&mut response);
+        }
+        return response;
     };
     let asks_first = request.method() == Method::OPTIONS
         && request
@@ -39,11 +43,17 @@ pub(super) async fn shared(state: Shared, request: Request, next: Next) -> Respo
     let headers = response.headers_mut();
     headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin);
     headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, EXPOSED);
-    headers.append(VARY, HeaderValue::from_static("origin"));
     if asks_first {
         headers.insert(ACCESS_CONTROL_ALLOW_METHODS, METHODS);
         headers.insert(ACCESS_CONTROL_ALLOW_HEADERS, HEADERS);
         headers.insert(ACCESS_CONTROL_MAX_AGE, MAX_AGE);
     }
+    vary(&mut response);
     response
+}
+
+/// What a cache keeps of an answer is for this origin alone.
+fn vary(response: &mut Response) {
+    let headers = response.headers_mut();
+    headers.append(VARY, HeaderValue::from_static("origin"));
 }
