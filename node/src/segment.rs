@@ -102,7 +102,8 @@ impl Segment {
         let ip = client.ip().to_canonical();
         let near = |&(address, prefix): &(IpAddr, u8)| Network { address, prefix }.contains(ip);
         let is_near = self.config.ttl > 1 || self.interface.networks.iter().any(near);
-        is_near && hello.capabilities.contains(Capabilities::MULTICAST) && self.range(ip).is_some()
+        let takes = self.has_family(ip) && self.range(ip).is_some();
+        is_near && takes && hello.capabilities.contains(Capabilities::MULTICAST)
     }
 
     /// Lets a socket send to groups; `None` if none are of its family.

@@ -57,7 +57,7 @@ pub(crate) fn of_no_version(hello: &[u8]) -> Option<Refuse> {
 }
 
 /// Once in each of the spans.
-fn is_time_to_tell() -> bool {
+pub(crate) fn is_time_to_tell() -> bool {
     let span = clock::now().as_micros() / TELL_EVERY.as_micros() as u64 + 1;
     TOLD.swap(span, Ordering::Relaxed) != span
 }
@@ -77,7 +77,7 @@ pub(crate) fn tell_twin(id: BrokerId, from: SocketAddr) {
 /// A neighbour does not want the link.
 pub(crate) fn tell_refusal(address: Option<SocketAddr>, reason: Refusal, speaks: u8) {
     let ours = VERSION;
-    if matches!(reason, Refusal::Version | Refusal::Identity) && !is_time_to_tell() {
+    if !is_time_to_tell() {
         return;
     }
     match (reason, speaks) {

@@ -18,6 +18,8 @@ const POOL_LARGE_MIN: usize = 16;
 /// Kernel buffers of a socket: one batch of full datagrams at least, 1 GiB at most.
 const BUFFER_MIN: usize = 65_536;
 const BUFFER_MAX: usize = 1 << 30;
+/// What IPv4 and UDP leave of a packet.
+const DATAGRAM_MAX: u16 = 65_507;
 /// A clock that is further off is better set right.
 const LEEWAY_MAX_S: u16 = 600;
 /// Length of names in logs, metrics and URLs.
@@ -156,10 +158,11 @@ fn listen(listen: &Listen, wrong: &mut Wrong) {
         let rule = format!("between {BUFFER_MIN} and {BUFFER_MAX} bytes");
         wrong.add("listen.socket_buffer", rule);
     }
-    if usize::from(listen.datagram_max) < limits::DATAGRAM_LEN_SAFE {
+    let least = limits::DATAGRAM_LEN_SAFE as u16;
+    if !(least..=DATAGRAM_MAX).contains(&listen.datagram_max) {
         let rule = format!(
-            "at least {} bytes, which every path carries",
-            limits::DATAGRAM_LEN_SAFE
+            "between {least} bytes, which every path carries, and {DATAGRAM_MAX}, the most that \
+             UDP takes"
         );
         wrong.add("listen.datagram_max", rule);
     }

@@ -15,7 +15,6 @@ use super::Shared;
 const METHODS: HeaderValue = HeaderValue::from_static("GET, POST, PUT, PATCH, DELETE");
 const HEADERS: HeaderValue = HeaderValue::from_static("authorization, content-type");
 const EXPOSED: HeaderValue = HeaderValue::from_static("location, etag");
-const ORIGIN_NAME: HeaderValue = HeaderValue::from_static("origin");
 /// How long a browser need not ask again, in seconds.
 const MAX_AGE: HeaderValue = HeaderValue::from_static("600");
 
@@ -28,8 +27,9 @@ pub(super) async fn shared(state: Shared, request: Request, next: Next) -> Respo
     });
     let Some(origin) = known else {
         let mut response = next.run(request).await;
-        // The answer to a known origin differs, so that caches have to tell them apart.
-        response.headers_mut().append(VARY, ORIGIN_NAME);
+        if state.page.has_brokers() {
+            vary(&mut response);
+        }
         return response;
     };
     let asks_first = request.method() == Method::OPTIONS
@@ -43,11 +43,17 @@ pub(super) async fn shared(state: Shared, request: Request, next: Next) -> Respo
     let headers = response.headers_mut();
     headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin);
     headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, EXPOSED);
-    headers.append(VARY, ORIGIN_NAME);
     if asks_first {
         headers.insert(ACCESS_CONTROL_ALLOW_METHODS, METHODS);
         headers.insert(ACCESS_CONTROL_ALLOW_HEADERS, HEADERS);
         headers.insert(ACCESS_CONTROL_MAX_AGE, MAX_AGE);
     }
+    vary(&mut response);
     response
+}
+
+/// What a cache keeps of an answer is for this origin alone.
+fn vary(response: &mut Response) {
+    let headers = response.headers_mut();
+    headers.append(VARY, HeaderValue::from_static("origin"));
 }

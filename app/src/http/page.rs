@@ -62,6 +62,11 @@ impl Page {
         self.brokers.iter().any(|known| known == origin)
     }
 
+    /// Whether pages of other brokers may call here.
+    pub(super) fn has_brokers(&self) -> bool {
+        !self.brokers.is_empty()
+    }
+
     /// Whether there is one to be served.
     pub(crate) fn is_there(&self) -> bool {
         self.folder.is_some() || !BUILT_IN.is_empty()

@@ -81,6 +81,12 @@ impl Ladder {
         self.pause = Some(now + REST);
     }
 
+    /// There may be use in it now.
+    pub fn stir(&mut self, now: Time) {
+        let soon = now + self.config.backoff.pause(0);
+        self.pause = self.pause.map(|pause| pause.min(soon));
+    }
+
     /// The way to dial now instead of the one in use, which is not up and gets `patience`.
     pub fn turn(&mut self, now: Time, patience: Duration) -> Option<usize> {
         if let Some(pause) = self.pause {
@@ -219,5 +225,16 @@ mod tests {
         ladder.rest(at(60_000));
         assert_eq!(ladder.turn(at(64_999), PATIENCE), None);
         assert_eq!(ladder.turn(at(65_000), PATIENCE), Some(0));
+    }
+
+    #[test]
+    fn who_rests_dials_soon_where_that_may_help() {
+        let mut ladder = ladder(1);
+        ladder.stir(at(0));
+        assert_eq!(ladder.deadline(false, PATIENCE), None);
+        ladder.rest(at(0));
+        ladder.stir(at(1_000));
+        assert_eq!(ladder.turn(at(1_049), PATIENCE), None);
+        assert_eq!(ladder.turn(at(1_050), PATIENCE), Some(0));
     }
 }

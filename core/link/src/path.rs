@@ -35,8 +35,8 @@ pub(crate) struct PathSearch {
     most: u16,
     /// In use.
     size: u16,
-    /// Known not to pass, or one more than what was agreed.
-    above: u16,
+    /// Nothing larger passes, or was agreed.
+    top: u16,
     probe: Option<(Time, u16)>,
     failures: u8,
     searching: bool,
@@ -55,7 +55,7 @@ impl PathSearch {
         (usize::from(most) > DATAGRAM_LEN_SAFE).then(|| Self {
             most,
             size: most,
-            above: most + 1,
+            top: most,
             probe: None,
             failures: 0,
             searching: false,
@@ -71,7 +71,7 @@ impl PathSearch {
         if now >= self.raise_at {
             self.raise_at = Time::NEVER;
             self.searching = true;
-            self.above = self.most + 1;
+            self.top = self.most;
         }
         let used = usize::from(self.size) > DATAGRAM_LEN_SAFE;
         let used = used && sent - self.confirmed >= CONFIRM_BYTES;
@@ -117,7 +117,7 @@ impl PathSearch {
             return None;
         }
         self.failures = 0;
-        self.above = size;
+        self.top = size - 1;
         if self.searching {
             self.settle(now, self.size);
             return None;
@@ -131,7 +131,7 @@ impl PathSearch {
     fn settle(&mut self, now: Time, passes: u16) {
         if passes == self.most {
             self.raise = RAISE;
-        } else if self.above - passes > STEP {
+        } else if self.top - passes >= STEP {
             self.next = now;
             return;
         } else {
@@ -144,10 +144,10 @@ impl PathSearch {
     fn candidate(&self) -> u16 {
         if !self.searching {
             self.size
-        } else if self.above > self.most {
+        } else if self.top == self.most {
             self.most
         } else {
-            self.size + (self.above - self.size) / 2
+            self.size + (self.top - self.size).div_ceil(2)
         }
     }
 }
@@ -228,6 +228,17 @@ mod tests {
             }
             now += Duration::from_millis(50);
         }
+    }
+
+    #[test]
+    fn the_longest_datagrams_there_are_shrink_and_heal() {
+        let mut search = PathSearch::new(u16::MAX, Time::ZERO).unwrap();
+        let (sizes, _) = run(&mut search, Time::ZERO, 9_000, 9_000);
+        assert_eq!(sizes.first(), Some(&1_232));
+        let last = *sizes.last().unwrap();
+        assert!((9_000 - STEP..=9_000).contains(&last), "{sizes:?}");
+        let (sizes, _) = run(&mut search, Time::from_millis(9_000), 15_000, u16::MAX);
+        assert_eq!(sizes, [u16::MAX]);
     }
 
     #[test]

@@ -44,11 +44,13 @@ impl Lane {
         (framed, transport, address): (&Framed, Transport, SocketAddr),
     ) -> Result<(), Refusal> {
         if transport.is_encrypted() && framed.certificate().and_then(broker_of) != Some(peer) {
-            tracing::warn!(
-                %address,
-                broker = %peer,
-                "a neighbour shows no certificate for the broker it says it is"
-            );
+            if welcome::is_time_to_tell() {
+                tracing::warn!(
+                    %address,
+                    broker = %peer,
+                    "a neighbour shows no certificate for the broker it says it is"
+                );
+            }
             self.counters.dropped(DropReason::LinkIdentity);
             return Err(Refusal::Identity);
         }
@@ -73,7 +75,10 @@ impl Lane {
         };
         let wants = hello.capabilities.contains(Capabilities::SECOND_WAY);
         let judged = match self.links.with_peer(peer, None) {
-            Some(other) => self.judge_second(other, ((peer, life), wants)),
+            // Through TLS nobody came here without a proof.
+            Some(other) => {
+                self.judge_second(other, ((peer, life), wants, transport.is_encrypted()))
+            }
             None => Ok(None),
         };
         let beside = match judged {
@@ -90,23 +95,26 @@ impl Lane {
             End::Accepted { session, .. } => session.number(),
             End::Dialing(_) => return,
         };
+        // None if there are too many; then the stream just ends, and the neighbour tries again.
+        let Some(id) = self.place_stream((framed, transport, address), end) else {
+            return self.counters.dropped(DropReason::LinkDown);
+        };
+        if let Some(of) = beside {
+            self.links.called_beside(id, of, self.now);
+        }
         let welcome = Welcome {
+            capabilities: self.links.capabilities(id),
             session: number,
             datagram_max: self.links.greeting.datagram_max,
             keepalive_ms: 100,
             media_port: 0,
             ..self.links.greeting.welcome(hello)
         };
-        // None if there are too many; then the stream just ends, and the neighbour tries again.
-        let Some(id) = self.place_stream((framed, transport, address), end) else {
-            return self.counters.dropped(DropReason::LinkDown);
-        };
         let mut bytes = Vec::new();
         Frame::Welcome(welcome).encode(&mut bytes);
         self.push_frame(id, &bytes);
-        match beside {
-            Some(of) => self.links.called_beside(id, of, self.now),
-            None => self.link_up(id, (peer, life), self.links.greeting.datagram_max),
+        if beside.is_none() {
+            self.link_up(id, (peer, life), self.links.greeting.datagram_max);
         }
         self.drain_link(id);
     }

@@ -6,13 +6,14 @@ use std::time::Duration;
 
 use sangam_broker::LinkId;
 use sangam_io::clock;
-use sangam_link::{Backoff, DialInput, Ladder, LadderConfig};
+use sangam_link::{Backoff, DialInput, Input, Ladder, LadderConfig};
 use sangam_model::Time;
 use sangam_wire::{Capabilities, Refusal};
 
 use super::Lane;
 use super::link::{End, Link};
 use crate::config::{LinkWay, Neighbour};
+use crate::welcome;
 
 /// How long datagrams may stay without an answer: four hellos.
 const DATAGRAM_PATIENCE: Duration = Duration::from_secs(1);
@@ -20,12 +21,16 @@ const DATAGRAM_PATIENCE: Duration = Duration::from_secs(1);
 const CONNECTION_PATIENCE: Duration = Duration::from_secs(3);
 /// On a lower way a better one is tried so often; each time costs a handshake at most.
 const CLIMB_AFTER: Duration = Duration::from_secs(5);
+/// The first refusal may be of a link that is about to be over.
+const REFUSED_MAX: u8 = 2;
 
 /// The ways to a neighbour, and the one in use.
 #[derive(Debug)]
 pub(super) struct Rungs {
     ways: Vec<LinkWay>,
     ladder: Ladder,
+    /// Calls in a row that the neighbour refused as it has a link with us.
+    refused: u8,
 }
 
 impl Rungs {
@@ -38,6 +43,7 @@ impl Rungs {
         Self {
             ladder: Ladder::new(config, clock::now()),
             ways,
+            refused: 0,
         }
     }
 
@@ -54,6 +60,7 @@ impl Rungs {
     }
 
     pub(super) fn up(&mut self, now: Time) {
+        self.refused = 0;
         self.ladder.up(now);
     }
 
@@ -63,6 +70,16 @@ impl Rungs {
 
     pub(super) fn rest(&mut self, now: Time) {
         self.ladder.rest(now);
+    }
+
+    /// Dials again soon, as a link that may have stood in its way is over.
+    fn stir(&mut self, now: Time) {
+        self.refused = 0;
+        self.ladder.stir(now);
+    }
+
+    fn has_several(&self) -> bool {
+        self.ways.len() > 1
     }
 
     pub(super) fn climbed(&mut self, way: usize, now: Time) {
@@ -108,7 +125,9 @@ impl Lane {
                 self.try_beside(id, number, &way);
             }
         } else if let Some(way) = rungs.turn(now) {
-            tracing::info!(to = %way.address(), "dialling a neighbour by its next way");
+            if welcome::is_time_to_tell() {
+                tracing::info!(to = %way.address(), "dialling a neighbour by its next way");
+            }
             self.go(id, &way);
         }
     }
@@ -116,8 +135,36 @@ impl Lane {
     /// An accepted session of a neighbour that is ours to dial is over.
     pub(super) fn dial_again(&mut self, id: LinkId) {
         let rungs = self.links.get(id).and_then(|link| link.rungs.as_ref());
-        if let Some(way) = rungs.map(Rungs::used) {
-            self.go(id, &way);
+        let Some((way, turns)) = rungs.map(|rungs| (rungs.used(), rungs.has_several())) else {
+            return;
+        };
+        self.put_on(id, &way);
+        // Where there are several ways, the ladder says which.
+        if !turns {
+            self.redial(id);
+        }
+    }
+
+    /// The neighbour refuses our call as it has a link with us already. Beside its own, which is
+    /// up, ours is of no use for long.
+    pub(super) fn refused_beside(&mut self, id: LinkId) {
+        let has_other = self.links.is_up_beside(id);
+        let now = self.now;
+        let Some(link) = self.links.get_mut(id) else {
+            return;
+        };
+        let Some(rungs) = &mut link.rungs else { return };
+        rungs.refused = rungs.refused.saturating_add(1);
+        if has_other && rungs.refused >= REFUSED_MAX {
+            rungs.rest(now);
+            link.tell(now, DialInput::Close, Input::Close(Refusal::Goodbye));
+        }
+    }
+
+    /// A link is over, beside which a neighbour may have been left alone.
+    pub(super) fn stir_ladders(&mut self) {
+        for id in self.links.ids() {
+            self.tell_ladder(id, Rungs::stir);
         }
     }
 
@@ -167,14 +214,23 @@ impl Lane {
     }
 
     fn go(&mut self, id: LinkId, way: &LinkWay) {
+        self.put_on(id, way);
+        self.redial(id);
+    }
+
+    fn put_on(&mut self, id: LinkId, way: &LinkWay) {
         self.hang_up(id);
         self.links.set_way(id, way);
-        self.redial(id);
     }
 
     /// Dials a better way while the one in use goes on.
     fn try_beside(&mut self, of: LinkId, number: usize, way: &LinkWay) {
         let asked = Capabilities::OURS.with(Capabilities::SECOND_WAY);
+        let peer = self.links.get(of).and_then(|link| link.peer);
+        if !way.is_encrypted() && peer.is_some_and(|(peer, _)| self.proves(of, peer)) {
+            // The neighbour would not take it.
+            return;
+        }
         let patience = self.links.get(of).and_then(|link| link.rungs.as_ref());
         let Some(patience) = patience.map(|rungs| rungs.patience(number)) else {
             return;

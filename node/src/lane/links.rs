@@ -275,6 +275,22 @@ impl LinkTable {
         }
     }
 
+    /// Events may be as long as both ends take.
+    pub(super) fn agree(&mut self, id: LinkId, theirs: u16) {
+        let most = theirs.min(self.greeting.datagram_max);
+        if let Some(link) = self.get_mut(id) {
+            link.datagram_max = most.into();
+        }
+    }
+
+    /// What the welcome of an entry says: whether it was taken as a second way, too.
+    pub(super) fn capabilities(&self, id: LinkId) -> Capabilities {
+        match self.get(id).is_some_and(|link| link.second.is_some()) {
+            true => Capabilities::OURS.with(Capabilities::SECOND_WAY),
+            false => Capabilities::OURS,
+        }
+    }
+
     /// The path of a link has become narrower or wider: longer events leave in pieces.
     pub(super) fn carries(&mut self, id: LinkId, size: u16) {
         let Some(link) = self.get_mut(id) else {
@@ -309,6 +325,15 @@ impl LinkTable {
                     .is_some_and(|l| l.up && l.peer.is_some_and(|(id, _)| id == peer))
             })
             .map(|(id, _)| id)
+    }
+
+    /// Whether the neighbour of a link that is ours to dial is up by another entry: one of its
+    /// own calls, as far as it is not known.
+    pub(super) fn is_up_beside(&self, id: LinkId) -> bool {
+        match self.get(id).and_then(|link| link.peer) {
+            Some((peer, _)) => self.with_peer(peer, Some(id)).is_some(),
+            None => self.find(|link| link.up && !link.is_dialled()).is_some(),
+        }
     }
 
     /// Notes an event of so many bytes; the link it counts as of, if that is up.

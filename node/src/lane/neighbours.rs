@@ -79,7 +79,8 @@ impl Lane {
     pub(super) fn frame_of(&mut self, id: LinkId, frame: &Frame<'_>) {
         self.tell_link(id, frame);
         let id = match frame {
-            Frame::Bye { .. } => id,
+            // Answers to a call of ours from there.
+            Frame::Retry { .. } | Frame::Refuse(_) | Frame::Welcome(_) | Frame::Bye { .. } => id,
             _ => self.arrived(id),
         };
         self.drain_link(id);
@@ -119,7 +120,7 @@ impl Lane {
         let mut beside = None;
         if let Some(other) = self.links.with_peer(peer.0, known) {
             let wants = hello.capabilities.contains(Capabilities::SECOND_WAY);
-            match self.judge_second(other, (peer, wants)) {
+            match self.judge_second(other, (peer, wants, false)) {
                 Ok(of) => beside = of,
                 Err(reason) => {
                     if reason == Refusal::Identity {
@@ -134,7 +135,7 @@ impl Lane {
                 self.links.heard(id, self.now);
                 return self.welcome(id, hello);
             }
-            Some(id) => match self.answers(id, peer.0, hello) {
+            Some(id) => match self.answers(id, hello, beside.is_some() || self.id > peer.0) {
                 true => id,
                 false => return,
             },
@@ -144,15 +145,13 @@ impl Lane {
             },
         };
         let datagram_max = self.links.greeting.datagram_for(hello, from);
+        if let Some(of) = beside {
+            self.links.agree(id, datagram_max);
+            self.links.called_beside(id, of, self.now);
+        }
         self.welcome(id, hello);
-        match beside {
-            Some(of) => {
-                if let Some(link) = self.links.get_mut(id) {
-                    link.datagram_max = datagram_max.into();
-                }
-                self.links.called_beside(id, of, self.now);
-            }
-            None => self.link_up(id, peer, datagram_max),
+        if beside.is_none() {
+            self.link_up(id, peer, datagram_max);
         }
         self.drain_link(id);
     }
@@ -162,13 +161,13 @@ impl Lane {
         matches!(end, Some(End::Accepted { nonce, .. }) if *nonce == hello.nonce)
     }
 
-    /// Takes a call by the way of a known link, unless our own call by it stands.
-    fn answers(&mut self, id: LinkId, peer: BrokerId, hello: &Hello) -> bool {
+    /// Takes a call by the way of a known link, unless our own call by it stands. Where both dial
+    /// that is the call of the lower id, unless a link moves.
+    fn answers(&mut self, id: LinkId, hello: &Hello, stands: bool) -> bool {
         let Some(link) = self.links.get(id) else {
             return false;
         };
-        // Both dial: the call of the lower id stands.
-        if matches!(link.end, End::Dialing(_)) && self.id < peer {
+        if matches!(link.end, End::Dialing(_)) && !stands {
             return false;
         }
         let address = link.address;
@@ -188,6 +187,7 @@ impl Lane {
             return;
         };
         let welcome = Welcome {
+            capabilities: self.links.capabilities(id),
             session: session.number(),
             datagram_max: self.links.greeting.datagram_for(hello, link.address),
             keepalive_ms: 50,
@@ -249,9 +249,11 @@ impl Lane {
                     let address = self.links.get(id).map(|link| link.address);
                     welcome::tell_refusal(address, reason, speaks);
                     self.hang_up(id);
-                    // Those two pass, and by every other way the answer is the same.
-                    if !matches!(reason, Refusal::Invalid | Refusal::Full) {
-                        self.tell_ladder(id, Rungs::failed);
+                    match reason {
+                        // Those two pass, and by every other way the answer is the same.
+                        Refusal::Full => {}
+                        Refusal::Invalid => self.refused_beside(id),
+                        _ => self.tell_ladder(id, Rungs::failed),
                     }
                 }
                 Wish::Down(reason) => {
@@ -299,8 +301,14 @@ impl Lane {
         };
         let link = self.links.get(other);
         let called = link.is_some_and(|link| !link.is_dialled() && link.peer == Some(peer));
-        if called && self.id < peer.0 && !self.is_by_datagrams(id) {
-            self.drop_link(other, Refusal::Leaving);
+        // First of all a proof counts.
+        let ours = match (self.proves(id, peer.0), self.proves(other, peer.0)) {
+            (true, false) => true,
+            (false, true) => false,
+            _ => self.id < peer.0,
+        };
+        if called && ours && !self.is_by_datagrams(id) {
+            self.drop_for_call(other);
             return true;
         }
         false
@@ -336,6 +344,7 @@ impl Lane {
     }
 
     pub(super) fn link_up(&mut self, id: LinkId, peer: (BrokerId, Incarnation), datagram_max: u16) {
+        self.links.agree(id, datagram_max);
         let Some(link) = self.links.get_mut(id) else {
             return;
         };
@@ -343,7 +352,6 @@ impl Lane {
         link.told = None;
         self.outboxes.open(id, link.pace());
         link.peer = Some(peer);
-        link.datagram_max = datagram_max.into();
         if let (End::Dialing(_), Some(rungs)) = (&link.end, &mut link.rungs) {
             rungs.up(self.now);
         }
@@ -368,6 +376,7 @@ impl Lane {
         tracing::warn!(address = %link.address, %reason, "link down");
         self.control.send(ControlEvent::LinkDown(id));
         self.end_seconds(id);
+        self.stir_ladders();
         self.links.show(self.now, true, &self.outboxes);
     }
 
@@ -398,6 +407,12 @@ impl Lane {
             link.tell(now, DialInput::Close, Input::Close(reason));
             self.drain_link(id);
         }
+    }
+
+    /// The same where a call of the neighbour takes its place: dialled again when that is over.
+    pub(super) fn drop_for_call(&mut self, id: LinkId) {
+        self.drop_link(id, Refusal::Leaving);
+        self.tell_ladder(id, Rungs::rest);
     }
 
     pub(super) fn answer(&mut self, frame: &Frame<'_>, to: SocketAddr) {

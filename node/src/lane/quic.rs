@@ -193,7 +193,7 @@ impl Lane {
             Some(id) => {
                 let link = self.links.get(id).ok_or(Refusal::Full)?;
                 // Both dial: the call of the lower id stands.
-                if matches!(&link.end, End::Dialing(_)) && self.id < peer.0 {
+                if beside.is_none() && matches!(&link.end, End::Dialing(_)) && self.id < peer.0 {
                     return Err(Refusal::Invalid);
                 }
                 self.link_down(id, Refusal::Goodbye);
@@ -211,10 +211,12 @@ impl Lane {
             }
         };
         self.quic.links.insert(at, id);
+        if let Some(of) = beside {
+            self.links.called_beside(id, of, self.now);
+        }
         self.welcome_by_quic(id, hello, at);
-        match beside {
-            Some(of) => self.links.called_beside(id, of, self.now),
-            None => self.link_up(id, peer, self.links.greeting.datagram_max),
+        if beside.is_none() {
+            self.link_up(id, peer, self.links.greeting.datagram_max);
         }
         self.drain_link(id);
         Ok(())
@@ -230,10 +232,10 @@ impl Lane {
         let wants = hello.capabilities.contains(Capabilities::SECOND_WAY);
         let link = self.links.get(other).ok_or(Refusal::Invalid)?;
         if link.is_by_datagrams() && !wants {
-            self.drop_link(other, Refusal::Leaving);
+            self.drop_for_call(other);
             return Ok(None);
         }
-        self.judge_second(other, (peer, wants))
+        self.judge_second(other, (peer, wants, true))
     }
 
     fn welcome_by_quic(&mut self, id: LinkId, hello: &Hello, at: Place) {
@@ -242,6 +244,7 @@ impl Lane {
             _ => return,
         };
         let welcome = Welcome {
+            capabilities: self.links.capabilities(id),
             session,
             datagram_max: self.links.greeting.datagram_max,
             keepalive_ms: 100,
@@ -263,12 +266,19 @@ impl Lane {
         match self.links.get(id).map(|link| &link.via) {
             // A trusted network answers for datagrams.
             None | Some(Via::Datagrams) => true,
-            Some(Via::Stream(end)) => end.is_proved(broker),
-            Some(Via::Quic(way)) => {
-                let identity = way.connection.and_then(|at| self.quic.identity(at));
-                identity == Some(broker)
-            }
+            Some(Via::Stream(end)) if !end.transport.is_encrypted() => true,
+            Some(_) => self.proves(id, broker),
         }
+    }
+
+    /// Whether a certificate says that the neighbour behind a link is this broker.
+    pub(super) fn proves(&self, id: LinkId, broker: BrokerId) -> bool {
+        let identity = match self.links.get(id).map(|link| &link.via) {
+            None | Some(Via::Datagrams) => None,
+            Some(Via::Stream(end)) => end.identity,
+            Some(Via::Quic(way)) => way.connection.and_then(|at| self.quic.identity(at)),
+        };
+        identity == Some(broker)
     }
 
     /// A dialer wants a connection.

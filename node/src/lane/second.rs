@@ -12,7 +12,7 @@ use std::time::Duration;
 use sangam_broker::{DropReason, LinkId};
 use sangam_link::Session;
 use sangam_model::{BrokerId, Incarnation, Time};
-use sangam_wire::{Refusal, Welcome};
+use sangam_wire::{Capabilities, Refusal, Welcome};
 
 use super::Lane;
 use super::link::{End, Link, Via};
@@ -109,14 +109,17 @@ impl Lane {
         let Some(link) = self.links.get_mut(id) else {
             return;
         };
-        link.datagram_max = welcome.datagram_max.into();
         let Some(Second { of, stage, .. }) = link.second else {
             return;
         };
+        self.links.agree(id, welcome.datagram_max);
         let known = self.links.get(of).filter(|link| link.up);
         match stage {
             Stage::Coming(Some(number)) if known.is_some_and(|link| link.peer == Some(peer)) => {
-                self.take_over(of, id, OVERLAP);
+                match welcome.capabilities.contains(Capabilities::SECOND_WAY) {
+                    true => self.take_over(of, id, OVERLAP),
+                    false => self.begin_anew(of, id, (peer, welcome)),
+                }
                 self.tell_ladder(of, |rungs, now| rungs.climbed(number, now));
                 self.drain_link(of);
             }
@@ -127,11 +130,33 @@ impl Lane {
         }
     }
 
+    /// The neighbour has no link to move any more and took the call as a new one: so do we.
+    fn begin_anew(
+        &mut self,
+        of: LinkId,
+        id: LinkId,
+        (peer, welcome): ((BrokerId, Incarnation), &Welcome),
+    ) {
+        if let Some(link) = self.links.get_mut(id) {
+            // It outlives what it was to be a way of.
+            link.second = None;
+        }
+        self.drop_link(of, Refusal::Goodbye);
+        self.exchange_ways(of, id);
+        self.hang_up(id);
+        self.links.remove(id);
+        self.link_up(of, peer, welcome.datagram_max);
+    }
+
+    fn exchange_ways(&mut self, one: LinkId, other: LinkId) {
+        self.links.exchange(one, other);
+        self.quic.exchanged(&self.links, [one, other]);
+        self.exchange_streams([one, other]);
+    }
+
     /// Lets a link move to its second way.
     fn take_over(&mut self, of: LinkId, id: LinkId, overlap: Duration) {
-        self.links.exchange(of, id);
-        self.quic.exchanged(&self.links, [of, id]);
-        self.exchange_streams([of, id]);
+        self.exchange_ways(of, id);
         let until = self.now + overlap;
         if let Some(left) = self.links.get_mut(id) {
             let stage = Stage::Going;
@@ -145,9 +170,14 @@ impl Lane {
         let (pace, by) = (link.pace(), link.transport());
         tracing::info!(address = %link.address, by, "a link moves to a better way");
         self.outboxes.move_over(of, pace);
-        let left = self.links.get(id).and_then(Link::session);
-        if left.is_some_and(Session::is_suspect) {
-            self.control.send(ControlEvent::LinkRecovered(of));
+        let [was, is] = [id, of].map(|id| {
+            let session = self.links.get(id).and_then(Link::session);
+            session.is_some_and(Session::is_suspect)
+        });
+        match (was, is) {
+            (true, false) => self.control.send(ControlEvent::LinkRecovered(of)),
+            (false, true) => self.control.send(ControlEvent::LinkSuspect(of)),
+            _ => {}
         }
         self.links.show(self.now, true, &self.outboxes);
     }
@@ -201,7 +231,14 @@ impl Lane {
         };
         let of = of.of;
         self.hang_up(id);
-        self.links.remove(id);
+        match self.links.get_mut(id) {
+            // A neighbour that is ours to dial had called; its entry stays.
+            Some(link) if link.rungs.is_some() => {
+                link.second = None;
+                self.dial_again(id);
+            }
+            _ => self.links.remove(id),
+        }
         if self
             .links
             .get(of)
@@ -227,12 +264,16 @@ impl Lane {
 
     /// How a call of a broker counts with which a link is up: as a second way of that link if it
     /// asks for one, as an intruder's if it does not, and if it is one of a later life the link
-    /// ends.
+    /// ends. Where the neighbour has proved who it is, so must the caller: what else names a link
+    /// stands in the id of each stream.
     pub(super) fn judge_second(
         &mut self,
         other: LinkId,
-        (peer, wants): ((BrokerId, Incarnation), bool),
+        (peer, wants, proved): ((BrokerId, Incarnation), bool, bool),
     ) -> Result<Option<LinkId>, Refusal> {
+        if !proved && self.proves(other, peer.0) {
+            return Err(Refusal::Invalid);
+        }
         let linked = self.links.get(other).and_then(|link| link.peer);
         if linked == Some(peer) {
             let alone = self.links.seconds_of(other).next().is_none();
@@ -245,7 +286,7 @@ impl Lane {
             return Err(Refusal::Identity);
         }
         // The neighbour has started anew, elsewhere.
-        self.drop_link(other, Refusal::Leaving);
+        self.drop_for_call(other);
         Ok(None)
     }
 }

@@ -76,7 +76,7 @@ pub(super) struct End {
     /// Away while its units are read.
     connection: Option<Connection>,
     /// Whose key the neighbour has proved to hold.
-    identity: Option<BrokerId>,
+    pub(super) identity: Option<BrokerId>,
 }
 
 impl Streams {
@@ -129,11 +129,6 @@ impl End {
             identity: framed.certificate().and_then(broker_of),
             connection: Some(Connection::over(framed)),
         }
-    }
-
-    /// Whether the neighbour has proved to be this broker, if anybody has to here.
-    pub(super) fn is_proved(&self, broker: BrokerId) -> bool {
-        !self.transport.is_encrypted() || self.identity == Some(broker)
     }
 
     pub(super) fn framed(&mut self) -> Option<&mut Framed> {

@@ -7,7 +7,7 @@ use sangam_broker::DropReason;
 use sangam_client::{ClientOptions, Target};
 use sangam_model::{BrokerId, Class, Incarnation, MediaInfo, StreamId, limits};
 use sangam_node::{Broker, BrokerConfig, Network};
-use sangam_wire::{Frame, Hello, Message, Refusal, Refuse, Role};
+use sangam_wire::{Capabilities, Frame, Hello, Message, Refusal, Refuse, Role};
 
 use crate::support::cable::Cable;
 use crate::support::raw::*;
@@ -168,11 +168,19 @@ fn brokers_that_dial_each_other_have_one_link() {
 
 /// What a broker answers to the hello of another, from this socket.
 fn answer_to(broker: &Broker, role: Role) -> Frame<'static> {
+    let hello = Hello {
+        role,
+        ..hello(3, None)
+    };
+    answer_to_hello(broker, &hello)
+}
+
+pub(crate) fn answer_to_hello(broker: &Broker, hello: &Hello) -> Frame<'static> {
     let socket = socket_beside(udp_of(broker));
     let say = |cookie| {
         let bytes = bytes_of(&Frame::Hello(Hello {
-            role,
-            ..hello(3, cookie)
+            cookie,
+            ..hello.clone()
         }));
         socket.send_to(&bytes, udp_of(broker)).expect("sent");
         datagram(&socket)
@@ -189,9 +197,45 @@ fn answer_to(broker: &Broker, role: Role) -> Frame<'static> {
 }
 
 #[track_caller]
-fn is_refused(answer: &Frame<'_>, wanted: Refusal) {
+pub(crate) fn is_refused(answer: &Frame<'_>, wanted: Refusal) {
     let refused = matches!(answer, Frame::Refuse(Refuse { reason, .. }) if *reason == wanted);
     assert!(refused, "{answer:?}");
+}
+
+#[test]
+fn a_second_way_is_welcomed_as_such_where_there_is_a_link_alone() {
+    let broker = start(config(1));
+    let role = Role::Broker(BrokerId(66), Incarnation(0));
+    let asking = Hello {
+        role,
+        capabilities: Capabilities::OURS.with(Capabilities::SECOND_WAY),
+        ..hello(3, None)
+    };
+    let says_second = || match answer_to_hello(&broker, &asking) {
+        Frame::Welcome(welcome) => welcome.capabilities.contains(Capabilities::SECOND_WAY),
+        other => panic!("no welcome: {other:?}"),
+    };
+    // The first is a link of its own.
+    assert!(!says_second());
+    assert!(says_second());
+}
+
+#[test]
+fn a_neighbour_is_dialled_again_when_a_call_that_took_its_links_place_is_over() {
+    let first = start(config(1));
+    let second = start(linked(2, &[&first]));
+    links_up(&second, 1);
+    // Somebody says to be the neighbour's next life, and falls silent.
+    let role = Role::Broker(BrokerId(1), Incarnation(2));
+    let answer = answer_to(&second, role);
+    assert!(matches!(answer, Frame::Welcome(_)), "{answer:?}");
+    eventually("the neighbour is dialled", || {
+        let links = second.links();
+        links
+            .iter()
+            .any(|link| link.up && link.peer == Some((BrokerId(1), Incarnation(1))))
+    });
+    Witness::between(&first, &second).is_unharmed();
 }
 
 #[test]

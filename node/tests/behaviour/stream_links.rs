@@ -8,10 +8,14 @@ use sangam_broker::DropReason;
 use sangam_io::quic::broker_of;
 use sangam_io::stream::WebSocket;
 use sangam_io::tls::Identity;
-use sangam_model::{BrokerId, MediaInfo};
+use sangam_model::{BrokerId, Incarnation, MediaInfo};
 use sangam_node::{Broker, BrokerConfig, LinkWay, Neighbour, Network, StreamWay, Transport};
+use sangam_wire::{Capabilities, Hello, Refusal, Role};
 
+use crate::links::{answer_to_hello, is_refused};
+use crate::support::cable::Cable;
 use crate::support::certificates::Authority;
+use crate::support::raw::hello;
 use crate::support::relay::Relay;
 use crate::support::*;
 
@@ -259,6 +263,108 @@ fn two_brokers_that_dial_each_other_by_streams_have_one_link() {
         witness.is_unharmed();
         since.elapsed() > Duration::from_secs(1)
     });
+}
+
+#[test]
+fn a_neighbour_whose_own_call_stands_is_left_alone() {
+    let authority = Authority::new();
+    let at = [(); 2].map(|()| SocketAddr::from(([127, 0, 0, 1], free_port())));
+    let relays = at.map(Relay::to);
+    let both = [(at[0], relays[1].address), (at[1], relays[0].address)].map(|(own, other)| {
+        let ways = over(vec![stream(Transport::Tls, other)]);
+        let mut config = member(&authority.sign(), &authority, ways);
+        config.streams = vec![(Transport::Tls, own)];
+        start(config)
+    });
+    let [first, second] = &both;
+    links_up(first, 1);
+    links_up(second, 1);
+    let calls = || relays.iter().map(Relay::calls).max();
+    let before = calls();
+    let mut witness = Witness::between(first, second);
+    let since = Instant::now();
+    eventually("the other call could have been refused often", || {
+        witness.is_unharmed();
+        since.elapsed() > Duration::from_secs(4)
+    });
+    assert!(calls() <= before.map(|calls| calls + 2), "{:?}", calls());
+    links_up(first, 1);
+    links_up(second, 1);
+}
+
+#[test]
+fn a_link_with_a_certificate_is_not_handed_over_to_a_caller_without() {
+    let authority = Authority::new();
+    let far = start(member(&authority.sign(), &authority, Vec::new()));
+    for way in [by(&far, Transport::Tls), by_quic(&far)] {
+        let near = start(member(&authority.sign(), &authority, over(vec![way])));
+        links_up(&near, 1);
+        links_up(&far, 1);
+        let name = transports(&near);
+        let peer = far.links()[0].peer.expect("a neighbour");
+        let asking = Capabilities::OURS.with(Capabilities::SECOND_WAY);
+        let later = Incarnation(peer.1.0 + 1);
+        for (capabilities, life) in [(asking, peer.1), (Capabilities::OURS, later)] {
+            let hello = Hello {
+                role: Role::Broker(peer.0, life),
+                capabilities,
+                ..hello(5, None)
+            };
+            is_refused(&answer_to_hello(&far, &hello), Refusal::Invalid);
+        }
+        Witness::between(&near, &far).is_unharmed();
+        assert_eq!([transports(&near), transports(&far)], [name.clone(), name]);
+        drop(near);
+        links_up(&far, 0);
+    }
+}
+
+/// Brokers that name each other, by datagrams first, while only streams work; the first dials.
+fn both_ways(ids: [u32; 2]) {
+    let hosts = [[127, 9, 7, 1], [127, 9, 7, 2]];
+    let at = hosts.map(|host| SocketAddr::from((host, free_port())));
+    // The first sees the second behind the cable's near end, and is seen behind its far end.
+    let cable = Cable::between(at[1], Some(at[0]));
+    cable.cut();
+    let relays = at.map(Relay::to);
+    relays[0].cut(true);
+    let seen = [cable.near, cable.far];
+    let [first, second] = [0, 1].map(|own| {
+        let way = stream(Transport::Tcp, relays[1 - own].address);
+        start(BrokerConfig {
+            udp: vec![at[own]],
+            tcp: vec![at[own]],
+            neighbours: over(vec![LinkWay::Udp(seen[own]), way]),
+            ..config(ids[own])
+        })
+    });
+    until_by(&first, "tcp");
+    until_by(&second, "tcp");
+    let (mut flow, [mut subscriber, _publisher]) = across((&first, &second), ("hall", audio()));
+    cable.mend();
+    eventually("the link climbs", || {
+        flow.pump(32, &mut [&mut subscriber]);
+        transports(&first) == ["udp"] && transports(&second) == ["udp"]
+    });
+    let moved = Instant::now();
+    eventually("the old way is left", || {
+        flow.pump(32, &mut [&mut subscriber]);
+        moved.elapsed() > Duration::from_millis(1_500)
+    });
+    // Now the second alone can dial, and still does.
+    relays[1].cut(true);
+    cable.cut();
+    links_up(&first, 0);
+    relays[0].cut(false);
+    until_by(&first, "tcp");
+    until_by(&second, "tcp");
+    flow.reach(&mut [&mut subscriber]);
+}
+
+#[test]
+fn a_neighbour_that_climbs_to_where_we_dial_stays_ours_to_dial() {
+    both_ways([1, 2]);
+    both_ways([2, 1]);
 }
 
 #[test]

@@ -15,6 +15,8 @@ const LOOK: Duration = Duration::from_millis(20);
 pub(crate) struct Cable {
     /// What the caller dials.
     pub(crate) near: SocketAddr,
+    /// Where the broker sees the caller.
+    pub(crate) far: SocketAddr,
     state: Arc<State>,
     threads: Vec<JoinHandle<()>>,
 }
@@ -32,14 +34,19 @@ struct State {
 impl Cable {
     /// Lays a cable to a broker's public port.
     pub(crate) fn to(broker: SocketAddr) -> Self {
+        Self::between(broker, None)
+    }
+
+    /// The same, and the broker may say the first word to a caller that is known before.
+    pub(crate) fn between(broker: SocketAddr, caller: Option<SocketAddr>) -> Self {
         let near = UdpSocket::bind((broker.ip(), 0)).expect("a socket");
         let far = UdpSocket::bind((broker.ip(), 0)).expect("a socket");
         for socket in [&near, &far] {
             socket.set_read_timeout(Some(LOOK)).expect("a timeout");
         }
-        let address = near.local_addr().expect("an address");
+        let addresses = [&near, &far].map(|socket| socket.local_addr().expect("an address"));
         let state = Arc::new(State::default());
-        let caller = Arc::new(std::sync::Mutex::new(None));
+        let caller = Arc::new(std::sync::Mutex::new(caller));
         let (up, down) = (state.clone(), state.clone());
         let (in_near, in_far) = (clone_of(&near), clone_of(&far));
         let (learn, learnt) = (caller.clone(), caller);
@@ -60,7 +67,8 @@ impl Cable {
             }),
         ];
         Self {
-            near: address,
+            near: addresses[0],
+            far: addresses[1],
             state,
             threads,
         }

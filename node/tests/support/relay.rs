@@ -18,6 +18,7 @@ struct State {
     paused: AtomicBool,
     cut: AtomicBool,
     over: AtomicBool,
+    calls: AtomicU64,
     /// Bytes each second and direction; 0: as many as come.
     rate: AtomicU64,
 }
@@ -35,6 +36,7 @@ impl Relay {
                 if state.over.load(Ordering::Relaxed) {
                     return;
                 }
+                state.calls.fetch_add(1, Ordering::Relaxed);
                 if state.cut.load(Ordering::Relaxed) {
                     continue;
                 }
@@ -50,6 +52,11 @@ impl Relay {
             }
         });
         relay
+    }
+
+    /// Connections so far.
+    pub(crate) fn calls(&self) -> u64 {
+        self.state.calls.load(Ordering::Relaxed)
     }
 
     /// Carries nothing, until told otherwise.

@@ -52,7 +52,7 @@ pub(super) struct Groups {
 struct Crowd {
     /// No path to any of them takes less.
     datagram_max: u16,
-    members: HashMap<PeerKey, Standing>,
+    members: HashMap<PeerKey, Member>,
     open: Option<Open>,
 }
 
@@ -60,6 +60,11 @@ struct Crowd {
 struct Place {
     streams: Vec<StreamId>,
     invited: usize,
+}
+
+struct Member {
+    datagram_max: u16,
+    standing: Standing,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -135,7 +140,12 @@ impl Groups {
         if crowd.members.contains_key(&peer) {
             return;
         }
-        crowd.members.insert(peer, Standing::Apart);
+        let standing = Standing::Apart;
+        let member = Member {
+            datagram_max,
+            standing,
+        };
+        crowd.members.insert(peer, member);
         crowd.datagram_max = crowd.datagram_max.min(datagram_max);
         self.places.entry(peer).or_default().streams.push(stream);
         let (members, clients) = (crowd.members.len(), config.clients);
@@ -178,9 +188,10 @@ impl Groups {
         let Some(crowd) = self.crowds.get_mut(&stream) else {
             return;
         };
-        let (Some(open), Some(standing)) = (&mut crowd.open, crowd.members.get_mut(&peer)) else {
+        let (Some(open), Some(member)) = (&mut crowd.open, crowd.members.get_mut(&peer)) else {
             return;
         };
+        let standing = &mut member.standing;
         match (*standing, hears) {
             (Standing::Invited, true) => {
                 *standing = Standing::Hears;
@@ -329,7 +340,9 @@ impl Groups {
             return self.counters.group_refusals.add(1);
         }
         place.invited += 1;
-        crowd.members.insert(peer, Standing::Invited);
+        if let Some(member) = crowd.members.get_mut(&peer) {
+            member.standing = Standing::Invited;
+        }
         open.lively = now + LIVELY;
         let group = Some(open.group);
         self.messages
@@ -340,7 +353,7 @@ impl Groups {
         let Some(crowd) = self.crowds.get_mut(&stream) else {
             return;
         };
-        let standing = crowd.members.remove(&peer);
+        let standing = crowd.remove(peer);
         if let Some(open) = &mut crowd.open {
             if standing == Some(Standing::Hears) {
                 open.drop_listener(peer);
@@ -369,8 +382,8 @@ impl Groups {
         let Some(open) = crowd.open.take() else {
             return;
         };
-        for (peer, standing) in &mut crowd.members {
-            let before = std::mem::replace(standing, Standing::Apart);
+        for (peer, member) in &mut crowd.members {
+            let before = std::mem::replace(&mut member.standing, Standing::Apart);
             if before == Standing::Apart {
                 continue;
             }
@@ -400,6 +413,16 @@ impl Crowd {
             members: HashMap::new(),
             open: None,
         }
+    }
+
+    /// What a member was that leaves; without the narrowest longer events leave whole.
+    fn remove(&mut self, peer: PeerKey) -> Option<Standing> {
+        let left = self.members.remove(&peer)?;
+        if left.datagram_max <= self.datagram_max {
+            let paths = self.members.values().map(|member| member.datagram_max);
+            self.datagram_max = paths.min().unwrap_or(u16::MAX);
+        }
+        Some(left.standing)
     }
 }
 

@@ -149,3 +149,16 @@ fn beacons_fill_silence_and_are_rare_while_nobody_hears_them() {
     groups.hearing(0, STREAM, true);
     assert_eq!(count(&mut groups, start + LIVELY * 2, LIVELY), 20);
 }
+
+#[test]
+fn without_its_narrowest_member_a_crowd_gets_longer_datagrams() {
+    let mut groups = groups(9);
+    let topic = Topic::new("hall/stage").unwrap();
+    let (wide, narrow) = (1, 2);
+    for (peer, datagram_max) in [(wide, 1_472), (narrow, 1_300)] {
+        groups.announced((peer, datagram_max), (STREAM, &topic), Time::ZERO);
+    }
+    assert_eq!(groups.crowds[&STREAM].datagram_max, 1_300);
+    groups.gone(narrow, Time::ZERO);
+    assert_eq!(groups.crowds[&STREAM].datagram_max, 1_472);
+}
