@@ -128,15 +128,16 @@ fn route() -> impl Strategy<Value = Route> {
 
 fn routed() -> impl Strategy<Value = Message> {
     let scope = topic().prop_map(|topic| Scope::of_topic(&topic));
-    let part = (any::<bool>(), any::<bool>());
+    let part = (any::<bool>(), any::<bool>(), any::<bool>());
     let brokers = prop::collection::vec(any::<u32>().prop_map(BrokerId), 0..=BROKERS_MAX);
-    (route(), scope, part, brokers).prop_map(|(route, scope, (source, sink), brokers)| {
+    (route(), scope, part, brokers).prop_map(|(route, scope, (source, sink, quiet), brokers)| {
         if brokers.is_empty() {
             return Message::Register(Register {
                 route,
                 scope,
                 source,
                 sink,
+                quiet,
             });
         }
         Message::Sources(Sources {

@@ -8,7 +8,7 @@
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
 
-use sangam_model::{BrokerId, Scope, Time};
+use sangam_model::{BrokerId, Scope, Time, hash};
 use sangam_route::rendezvous;
 use sangam_wire::{BROKERS_MAX, Message, Register, Route, Sources};
 
@@ -19,12 +19,13 @@ const HOMES: usize = 2;
 const HOPS: u8 = 64;
 /// Registrations one broker keeps for others.
 const REGISTRATIONS_MAX: usize = 262_144;
-/// A registration is told again after so long,
-const REFRESH: Duration = Duration::from_secs(20);
-/// or, while the directory has not answered, after this, doubling.
+/// A registration is told again so often, by each broker at a time of its own,
+const REFRESH: Duration = Duration::from_secs(60);
+/// or, while the directory has not answered, after this, doubling up to that.
 const RETRY: Duration = Duration::from_millis(300);
+const RETRY_MAX: Duration = Duration::from_secs(20);
 /// A broker that did not register for so long is forgotten: three refreshes and some slack.
-const EXPIRY: Duration = Duration::from_secs(70);
+const EXPIRY: Duration = Duration::from_secs(200);
 /// A source that is told no more is left at the first answer after so long: by then sources and
 /// homes that can reach each other have told each other anew.
 const LINGER: Duration = Duration::from_secs(30);
@@ -72,6 +73,8 @@ pub(super) struct Part {
 struct Registration {
     part: Part,
     heard: Time,
+    /// It was told of a change since, which may have been lost.
+    told: bool,
 }
 
 /// What became of a registration.
@@ -122,7 +125,7 @@ impl Directory {
         };
         self.due.remove(&(member.due, scope.clone()));
         let told = member.homes.iter();
-        told.map(|home| self.message(*home, scope, Part::default()))
+        told.map(|home| self.message(*home, scope, (Part::default(), false)))
             .collect()
     }
 
@@ -168,6 +171,22 @@ impl Directory {
         }
     }
 
+    /// A broker begins another life: it keeps the directory, but has forgotten us.
+    pub(super) fn reborn(&mut self, now: Time, home: BrokerId) -> Vec<Message> {
+        let mut forgotten = Vec::new();
+        for (scope, member) in &mut self.members {
+            if member.homes.contains(&home) {
+                member.awaited.insert(home);
+                member.retries = 0;
+                forgotten.push(scope.clone());
+            }
+        }
+        let told = forgotten
+            .iter()
+            .flat_map(|scope| self.register(now, scope, false));
+        told.collect()
+    }
+
     /// What is to be told again by now.
     pub(super) fn repeat(&mut self, now: Time) -> Vec<Message> {
         let mut out = Vec::new();
@@ -180,31 +199,50 @@ impl Directory {
     }
 
     fn register(&mut self, now: Time, scope: &Scope, anew: bool) -> Vec<Message> {
+        let refreshed = self.refreshed_at(now);
         let Some(member) = self.members.get_mut(scope) else {
             return Vec::new();
         };
-        let refresh = anew || member.awaited.is_empty();
-        if refresh {
+        let quiet = !anew && member.is_settled();
+        if anew || member.awaited.is_empty() {
             member.awaited = member.homes.iter().copied().collect();
             member.retries = 0;
         }
-        let pause = (RETRY * (1 << member.retries.min(6))).min(REFRESH);
-        member.retries += 1;
+        let told = member.awaited.clone();
         self.due.remove(&(member.due, scope.clone()));
-        member.due = now + pause;
+        if quiet {
+            member.awaited.clear();
+            member.due = refreshed;
+        } else {
+            member.due = now + (RETRY * (1 << member.retries.min(6))).min(RETRY_MAX);
+            member.retries += 1;
+        }
         self.due.insert((member.due, scope.clone()));
-        let (part, awaited) = (member.part, member.awaited.clone());
-        let told = awaited.into_iter();
-        told.map(|home| self.message(home, scope, part)).collect()
+        let part = member.part;
+        let told = told.into_iter();
+        told.map(|home| self.message(home, scope, (part, quiet)))
+            .collect()
     }
 
-    fn message(&self, home: BrokerId, scope: &Scope, part: Part) -> Message {
+    fn message(&self, home: BrokerId, scope: &Scope, (part, quiet): (Part, bool)) -> Message {
         Message::Register(Register {
             route: self.route(home),
             scope: scope.clone(),
             source: part.source,
             sink: part.sink,
+            quiet,
         })
+    }
+
+    /// When all that stands now is told again: brokers that began together do not go on in step,
+    /// while what one tells at once shares frames.
+    fn refreshed_at(&self, now: Time) -> Time {
+        let period = REFRESH.as_micros() as u64;
+        let own = hash::fold(u64::from(self.id.0), hash::KEY) % period;
+        let wait = (own + period - now.as_micros() % period) % period;
+        let wait = Duration::from_micros(wait);
+        let soon = wait < REFRESH / 2;
+        now + if soon { wait + REFRESH } else { wait }
     }
 
     /// Takes a registration as the session's directory.
@@ -215,25 +253,28 @@ impl Directory {
             sink: register.sink,
         };
         let session = self.sessions.entry(scope.clone()).or_default();
-        let before = session.get(&from).map(|known| known.part);
+        let known = session.get(&from);
+        let kept = register.quiet && known.is_some_and(|known| known.part == part && !known.told);
+        let before = known.map(|known| known.part);
         if before.is_none() && self.registrations >= REGISTRATIONS_MAX {
             return Registered::Full;
         }
         if part == Part::default() {
             self.registrations -= usize::from(session.remove(&from).is_some());
         } else {
-            session.insert(from, Registration { part, heard: now });
+            let told = false;
+            let heard = now;
+            session.insert(from, Registration { part, heard, told });
             self.registrations += usize::from(before.is_none());
             self.sweep = self.sweep.min(now + SWEEP);
         }
         let sources_changed = before.is_some_and(|part| part.source) != part.source;
-        let answers = if sources_changed {
+        let mut answers = if sources_changed {
             self.answer_sinks(scope, Some(from))
         } else {
             Vec::new()
         };
-        let mut answers = answers;
-        if part != Part::default() {
+        if part != Part::default() && !kept {
             answers.extend(self.answer(scope, from));
         }
         if self.sessions.get(scope).is_some_and(BTreeMap::is_empty) {
@@ -242,10 +283,16 @@ impl Directory {
         Registered::Answers(answers)
     }
 
-    fn answer_sinks(&self, scope: &Scope, but: Option<BrokerId>) -> Vec<Message> {
-        let session = self.sessions.get(scope).into_iter().flatten();
+    fn answer_sinks(&mut self, scope: &Scope, but: Option<BrokerId>) -> Vec<Message> {
+        let session = self.sessions.get_mut(scope).into_iter().flatten();
         let sinks = session.filter(|(id, known)| known.part.sink && Some(**id) != but);
-        sinks.flat_map(|(id, _)| self.answer(scope, *id)).collect()
+        let tell = |(id, known): (&BrokerId, &mut Registration)| {
+            known.told = true;
+            *id
+        };
+        let told: Vec<BrokerId> = sinks.map(tell).collect();
+        let told = told.into_iter();
+        told.flat_map(|id| self.answer(scope, id)).collect()
     }
 
     /// The session's sources in as many parts as it takes; none for who only publishes, which
@@ -280,6 +327,7 @@ impl Directory {
         cut_off: impl Fn(&BrokerId) -> bool,
     ) -> BTreeSet<BrokerId> {
         let home = answer.route.from;
+        let refreshed = self.refreshed_at(now);
         let Some(member) = self.members.get_mut(&answer.scope) else {
             return BTreeSet::new();
         };
@@ -299,7 +347,7 @@ impl Directory {
             let homes = &member.homes;
             member.answers.retain(|home, _| homes.contains(home));
             self.due.remove(&(member.due, answer.scope.clone()));
-            member.due = now + REFRESH;
+            member.due = refreshed;
             self.due.insert((member.due, answer.scope.clone()));
         }
         let told: BTreeSet<BrokerId> = member.answers.values().flatten().copied().collect();
@@ -352,10 +400,9 @@ impl Directory {
         } else {
             now + SWEEP
         };
-        let told = changed
-            .iter()
-            .flat_map(|scope| self.answer_sinks(scope, None));
-        told.collect()
+        let told = changed.iter();
+        told.flat_map(|scope| self.answer_sinks(scope, None))
+            .collect()
     }
 
     /// Sessions kept for others.
@@ -392,6 +439,15 @@ impl Directory {
 }
 
 impl Membership {
+    /// All homes have answered, and they alone, and nobody waits for anything.
+    fn is_settled(&self) -> bool {
+        let answered = |home| self.answers.contains_key(home);
+        self.awaited.is_empty()
+            && self.lingering.is_empty()
+            && self.answers.len() == self.homes.len()
+            && self.homes.iter().all(answered)
+    }
+
     fn sources(&self) -> BTreeSet<BrokerId> {
         let told = self.answers.values().flatten();
         told.chain(self.lingering.keys()).copied().collect()

@@ -3,7 +3,7 @@
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use sangam_model::{BrokerId, Measured, Time};
+use sangam_model::{BrokerId, Measured, Scope, Time};
 use sangam_route::Weigher;
 use sangam_wire::{LinkView, Message, Version};
 
@@ -28,8 +28,16 @@ const BACKLOG: Pace = Pace {
 const BACKLOG_FRAME: i32 = 1_000;
 /// A message's length and kind.
 const MESSAGE_HEAD: usize = 3;
-/// Whole messages that may wait for a link; what is routed is repeated by its sender.
-const WAITING_MAX: usize = 4_096;
+/// Routed messages are short, forty to a frame, so eight times as many of them may leave: when a
+/// partition heals every session is told to a new directory.
+const ROUTED: Pace = Pace {
+    burst: 256,
+    every: Duration::from_micros(250),
+};
+/// Past the burst they leave by frames, too.
+const ROUTED_FRAME: i32 = 64;
+/// Routed messages that may wait for a link; they are repeated by their senders.
+const WAITING_MAX: usize = 16_384;
 
 #[derive(Debug, Default)]
 pub(super) struct Links {
@@ -58,6 +66,9 @@ pub(super) enum Item {
     Tree(Key),
 }
 
+/// What a routed message is about: a later one of the same says more.
+type Routed = (BrokerId, BrokerId, Scope, Option<u8>);
+
 #[derive(Debug)]
 pub(super) struct Link {
     pub(super) peer: BrokerId,
@@ -67,8 +78,12 @@ pub(super) struct Link {
     /// Parts of a join whose first part has left.
     parts: VecDeque<Message>,
     /// Routed messages. Records and joins go before them: media waits for those, while the
-    /// directory only introduces, and repeats itself.
-    waiting: VecDeque<Message>,
+    /// directory only introduces, and repeats itself. What is told again while it waits takes
+    /// the place of what was told before.
+    waiting: BTreeMap<Routed, Message>,
+    routed: Outbox<Routed>,
+    /// What routed messages may use was used up, and is less than a frame yet.
+    gathers: bool,
     /// Parts of our digest that were not sent yet.
     digests: VecDeque<Message>,
     /// Records that the neighbour lacks, or that are told again.
@@ -87,7 +102,9 @@ impl Links {
             weigher: Weigher::new(self.pinned.get(&id).copied()),
             outbox: Outbox::new(now, PACE),
             parts: VecDeque::new(),
-            waiting: VecDeque::new(),
+            waiting: BTreeMap::new(),
+            routed: Outbox::new(now, ROUTED),
+            gathers: false,
             digests: VecDeque::new(),
             backlog: Outbox::new(now, BACKLOG),
             rests: false,
@@ -200,14 +217,19 @@ impl Links {
         }
     }
 
-    /// Queues a message as it is; whether there was room.
+    /// Queues a routed message as it is; whether there was room.
     pub(super) fn send(&mut self, id: LinkId, message: Message) -> bool {
         let Some(link) = self.links.get_mut(&id) else {
             return false;
         };
-        let room = link.waiting.len() < WAITING_MAX;
+        let Some(about) = about(&message) else {
+            return false;
+        };
+        let room = link.waiting.len() < WAITING_MAX || link.waiting.contains_key(&about);
         if room {
-            link.waiting.push_back(message);
+            link.drop_parts(&about);
+            link.routed.push(about.clone());
+            link.waiting.insert(about, message);
         }
         room
     }
@@ -216,12 +238,13 @@ impl Links {
         for link in self.links.values_mut() {
             link.outbox.refill(now);
             link.backlog.refill(now);
+            link.routed.refill(now);
         }
     }
 
     /// A link that waits for something and may be told it.
     pub(super) fn ready(&self) -> Option<LinkId> {
-        let ready = |link: &Link| link.has_news() || link.has_backlog();
+        let ready = |link: &Link| link.has_news() || link.has_routed() || link.has_backlog();
         let found = self.links.iter().find(|(_, link)| ready(link));
         found.map(|(id, _)| *id)
     }
@@ -240,11 +263,12 @@ impl Link {
         Some(message)
     }
 
-    /// A routed message, once there is nothing else.
-    pub(super) fn next_waiting(&mut self) -> Option<Message> {
-        let message = self.waiting.pop_front()?;
-        self.outbox.spend();
-        Some(message)
+    /// A routed message, once there is no news.
+    pub(super) fn next_routed(&mut self) -> Option<Message> {
+        let about = self.routed.pop()?;
+        self.routed.spend();
+        self.gathers = !self.routed.may_send();
+        self.waiting.remove(&about)
     }
 
     /// The next thing to make a message about, once there is no such part.
@@ -300,6 +324,24 @@ impl Link {
         self.outbox.may_send() && self.waits()
     }
 
+    /// Further parts of an older answer do not follow the first of a newer one.
+    fn drop_parts(&mut self, about: &Routed) {
+        let (to, from, scope, Some(0)) = about else {
+            return;
+        };
+        let part = |part| (*to, *from, scope.clone(), Some(part));
+        let later = self.waiting.range(part(1)..=part(u8::MAX));
+        for part in later.map(|(part, _)| part.clone()).collect::<Vec<_>>() {
+            self.waiting.remove(&part);
+            self.routed.cancel(&part);
+        }
+    }
+
+    pub(super) fn has_routed(&self) -> bool {
+        let least = if self.gathers { ROUTED_FRAME } else { 1 };
+        self.routed.has(least) && !self.routed.is_empty()
+    }
+
     fn has_backlog(&self) -> bool {
         let least = if self.rests { BACKLOG_FRAME } else { 1 };
         self.backlog.has(least) && self.owes()
@@ -307,17 +349,29 @@ impl Link {
 
     fn ready(&self) -> Time {
         let news = self.waits().then(|| self.outbox.ready());
+        let least = if self.gathers { ROUTED_FRAME } else { 1 };
+        let routed = (!self.routed.is_empty()).then(|| self.routed.ready_for(least));
         let least = if self.rests { BACKLOG_FRAME } else { 1 };
         let backlog = self.owes().then(|| self.backlog.ready_for(least));
-        let both = news.into_iter().chain(backlog);
-        both.min().unwrap_or(Time::NEVER)
+        let all = news.into_iter().chain(routed).chain(backlog);
+        all.min().unwrap_or(Time::NEVER)
     }
 
     fn waits(&self) -> bool {
-        !(self.parts.is_empty() && self.outbox.is_empty() && self.waiting.is_empty())
+        !(self.parts.is_empty() && self.outbox.is_empty())
     }
 
     fn owes(&self) -> bool {
         !self.digests.is_empty() || !self.backlog.is_empty()
     }
+}
+
+/// `None` if it is not routed.
+fn about(message: &Message) -> Option<Routed> {
+    let (route, scope, part) = match message {
+        Message::Register(register) => (register.route, &register.scope, None),
+        Message::Sources(sources) => (sources.route, &sources.scope, Some(sources.part)),
+        _ => return None,
+    };
+    Some((route.to, route.from, scope.clone(), part))
 }

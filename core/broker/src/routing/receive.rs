@@ -94,6 +94,7 @@ impl Routing {
             .state(origin)
             .map(|known| known.version.incarnation);
         let taken = self.map.take(self.now, state);
+        let reborn = life.is_some_and(|life| life != state.version.incarnation);
         if self.map.is_known(state.version) {
             self.links.knows(link, origin);
         }
@@ -102,6 +103,10 @@ impl Routing {
                 self.links.tell_all(Some(link), &Item::State(origin));
                 if life != Some(state.version.incarnation) {
                     self.note(Change::Origin(origin));
+                }
+                if reborn {
+                    let told = self.directory.reborn(self.now, origin);
+                    self.dispatch(told);
                 }
             }
             Taken::Again => self.links.owe_all(link, origin),
@@ -291,16 +296,16 @@ impl Routing {
     /// The next message for a link; `None` if there was nothing to tell after all.
     pub(super) fn next_message(&mut self, id: LinkId) -> Option<Message> {
         let link = self.links.get_mut(id)?;
+        if !link.has_news() && link.has_routed() {
+            return link.next_routed();
+        }
         if !link.has_news() {
             return self.next_of_backlog(id);
         }
         if let Some(message) = link.next_part() {
             return Some(message);
         }
-        let Some(item) = link.next_item() else {
-            return link.next_waiting();
-        };
-        match item {
+        match link.next_item()? {
             Item::State(origin) => {
                 link.spend();
                 link.told(origin);

@@ -67,6 +67,7 @@ fn the_directory_answers_who_asks_and_tells_who_listens() {
             scope: scope("a/room"),
             source,
             sink: !source,
+            quiet: false,
         })
     };
     let told = |said: &[(LinkId, Message)]| -> Vec<(BrokerId, Vec<BrokerId>)> {
@@ -80,7 +81,7 @@ fn the_directory_answers_who_asks_and_tells_who_listens() {
     let said = broker.hears(TO_B, register(B, true));
     // Who only publishes needs no more than to be heard.
     assert_eq!(told(&said), [(A, vec![B]), (B, vec![])]);
-    let said = broker.later(Duration::from_secs(80));
+    let said = broker.later(Duration::from_secs(210));
     assert_eq!(told(&said), [], "who listens is forgotten as well");
     assert_eq!(broker.routing.sizes().2, 0);
 }
@@ -206,6 +207,7 @@ fn a_routed_message_goes_on_until_its_hops_are_spent() {
             scope: scope("a/room"),
             source: true,
             sink: false,
+            quiet: false,
         })
     };
     assert_eq!(broker.hears(TO_B, message(5)), [(TO_A, message(4))]);
@@ -262,14 +264,14 @@ fn joins_do_not_wait_behind_what_the_directory_is_told() {
             scope: scope(&format!("a/{session}")),
             source: true,
             sink: false,
+            quiet: false,
         })
     };
     let said: Vec<_> = (0..2_000)
         .flat_map(|session| broker.hears(TO_B, register(session)))
         .collect();
     assert!(registers(&said).len() < 1_000, "the others wait");
-    broker.hears(TO_B, Message::Join(join(C, &["a/room/audio"])));
-    let said = broker.later(Duration::from_millis(5));
+    let said = broker.hears(TO_B, Message::Join(join(C, &["a/room/audio"])));
     assert_eq!(joins(&said), [(TO_A, join(C, &["a/room/audio"]))]);
     let said = broker.later(Duration::from_millis(200));
     assert!(!registers(&said).is_empty());

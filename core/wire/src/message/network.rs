@@ -27,6 +27,7 @@ const KEEPS: u8 = 0x02;
 /// Bits of the flags of a [`Register`].
 const SOURCE: u8 = 0x01;
 const SINK: u8 = 0x02;
+const QUIET: u8 = 0x04;
 /// Bit of the flags of a [`Join`].
 const AVOIDS: u8 = 0x01;
 
@@ -111,6 +112,8 @@ pub struct Register {
     pub source: bool,
     /// The broker has subscribers in it and asks for the sources.
     pub sink: bool,
+    /// Only told again: it need not be answered if nothing has changed.
+    pub quiet: bool,
 }
 
 /// What a session's directory answers.
@@ -248,13 +251,15 @@ impl Register {
             scope: session(read)?,
             source: flags & SOURCE != 0,
             sink: flags & SINK != 0,
+            quiet: flags & QUIET != 0,
         })
     }
 
     pub(super) fn put(&self, out: &mut Vec<u8>) -> Result<(), WireError> {
         self.route.put(out);
         let bit = |set, bit| if set { bit } else { 0 };
-        out.put_u8(bit(self.source, SOURCE) | bit(self.sink, SINK));
+        let part = bit(self.source, SOURCE) | bit(self.sink, SINK);
+        out.put_u8(part | bit(self.quiet, QUIET));
         put_session(out, &self.scope)
     }
 }

@@ -21,7 +21,7 @@ pub use gaps::{Gap, Gaps};
 pub use swing::Swing;
 pub use table::table;
 
-/// Time after which records have been told again, and registrations six times.
+/// Time after which records have been told again, and registrations twice.
 const STEADY: Duration = Duration::from_secs(120);
 const CHURN: Duration = Duration::from_secs(60);
 

@@ -11,7 +11,7 @@ use super::sessions::Sessions;
 use super::topology::{Shape, Topology};
 
 /// After the last disturbance: soft state that nobody tells again is gone by then.
-const CALM: Duration = Duration::from_secs(80);
+const CALM: Duration = Duration::from_secs(300);
 /// Time for the maps of a network that starts.
 const START: Duration = Duration::from_secs(5);
 
