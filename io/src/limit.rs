@@ -24,10 +24,14 @@ const CONTROL_LEN: usize = 24;
 #[repr(C, align(8))]
 struct Control([u8; CONTROL_LEN]);
 
-/// A socket and the prebuilt arrays for one list of destinations.
+/// A socket and the prebuilt arrays for the destinations of one or many audiences.
 pub struct RawFanout {
     socket: UdpSocket,
     messages: Vec<mmsghdr>,
+    /// Destinations of one audience.
+    fanout: usize,
+    /// The first message of the audience whose turn it is.
+    next: usize,
     // The message headers point into the boxes below, which never move or change size.
     payload: Box<[u8]>,
     vector: Box<iovec>,
@@ -40,11 +44,12 @@ pub struct RawFanout {
 unsafe impl Send for RawFanout {}
 
 impl RawFanout {
-    /// Binds a socket to any port of the loopback address and builds the arrays.
+    /// Binds a socket to any port of the loopback address and builds the arrays; every `fanout`
+    /// destinations in a row are one audience.
     ///
     /// # Errors
     /// What the kernel says about the socket.
-    pub fn new(destinations: &[SocketAddrV4]) -> io::Result<Self> {
+    pub fn new(destinations: &[SocketAddrV4], fanout: usize) -> io::Result<Self> {
         let socket = UdpSocket::bind("127.0.0.1:0")?;
         let mut payload = vec![0_u8; PAYLOAD_MAX].into_boxed_slice();
         let vector = Box::new(iovec {
@@ -54,6 +59,8 @@ impl RawFanout {
         let mut fanout = Self {
             socket,
             messages: Vec::with_capacity(destinations.len()),
+            fanout: fanout.max(1),
+            next: 0,
             payload,
             vector,
             control: Box::new(segment_control()),
@@ -69,9 +76,9 @@ impl RawFanout {
         &mut self.payload
     }
 
-    /// Sends `packets` packets of `bytes` each to every destination and returns how many
-    /// messages that took: one UDP_SEGMENT message per destination, or a plain one for a single
-    /// packet.
+    /// Sends `packets` packets of `bytes` each to every destination of the audience whose turn it
+    /// is and returns how many messages that took: one UDP_SEGMENT message per destination, or a
+    /// plain one for a single packet.
     ///
     /// # Errors
     /// What the kernel says; the rest of the round is not sent then.
@@ -89,8 +96,10 @@ impl RawFanout {
         self.set_segmented(packets > 1);
         let fd = self.socket.as_raw_fd();
         let mut sent = 0;
-        while sent < self.messages.len() {
-            let rest = &mut self.messages[sent..];
+        let end = self.messages.len().min(self.next + self.fanout);
+        let audience = &mut self.messages[self.next..end];
+        while sent < audience.len() {
+            let rest = &mut audience[sent..];
             let count = rest.len().min(MESSAGES_PER_CALL);
             // SAFETY: the first `count` headers are initialised and lead to live boxes.
             let done = unsafe { libc::sendmmsg(fd, rest.as_mut_ptr(), count as c_uint, 0) };
@@ -104,6 +113,14 @@ impl RawFanout {
             }
         }
         Ok(sent as u64)
+    }
+
+    /// Goes on to the next audience; after the last comes the first again.
+    pub fn turn(&mut self) {
+        self.next += self.fanout;
+        if self.next >= self.messages.len() {
+            self.next = 0;
+        }
     }
 
     fn build(&mut self) {
@@ -202,7 +219,7 @@ mod tests {
             .map(|_| UdpSocket::bind("127.0.0.1:0").expect("a free port"))
             .collect();
         let destinations: Vec<_> = sockets.iter().map(bound).collect();
-        let mut fanout = RawFanout::new(&destinations).expect("a socket");
+        let mut fanout = RawFanout::new(&destinations, 70).expect("a socket");
         fanout.payload()[..300].fill(7);
         assert_eq!(fanout.send(3, 100).expect("sent"), 70);
         assert_eq!(fanout.send(1, 50).expect("sent"), 70);
@@ -213,6 +230,23 @@ mod tests {
                 assert_eq!(length, expected);
                 assert!(buffer[..length].iter().all(|byte| *byte == 7));
             }
+        }
+    }
+
+    #[test]
+    fn audiences_take_turns() {
+        let sockets: Vec<_> = (0..4)
+            .map(|_| UdpSocket::bind("127.0.0.1:0").expect("a free port"))
+            .collect();
+        let destinations: Vec<_> = sockets.iter().map(bound).collect();
+        let mut fanout = RawFanout::new(&destinations, 2).expect("a socket");
+        for (round, bytes) in (0..).zip([10, 20, 30]) {
+            assert_eq!(fanout.send(1, bytes).expect("sent"), 2);
+            let mut buffer = [0; 64];
+            for socket in &sockets[2 * (round % 2)..][..2] {
+                assert_eq!(socket.recv(&mut buffer).expect("a packet"), bytes.into());
+            }
+            fanout.turn();
         }
     }
 }

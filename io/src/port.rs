@@ -160,6 +160,12 @@ pub trait Port: Send {
     /// Another thread woke the shard: something may lie in the port's own queue.
     fn woken(&mut self, cx: &mut Context<'_>);
 
+    /// Reads what [`Port::deliver`] will need of these peers, so that it lies in the cache by
+    /// then. The value means nothing: it keeps the reads from being left out.
+    fn look_up(&self, _peers: &[PeerKey]) -> u64 {
+        0
+    }
+
     /// Sends every packet of a burst (one stream, in order, at most
     /// [`sangam_model::limits::BURST_MAX`]) to every peer, at once or by the next
     /// [`Port::flush`].

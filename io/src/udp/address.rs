@@ -57,6 +57,12 @@ impl Address {
         self.len = len.min(V6_LEN as socklen_t);
     }
 
+    /// The port.
+    #[must_use]
+    pub const fn port(&self) -> u16 {
+        u16::from_be_bytes([self.bytes[2], self.bytes[3]])
+    }
+
     pub(crate) fn family(&self) -> c_int {
         u16::from_ne_bytes([self.bytes[0], self.bytes[1]]).into()
     }

@@ -28,8 +28,10 @@ const SPAN_MIN: Duration = Duration::from_millis(40);
 pub(crate) struct Plan<'a> {
     /// The load whose bursts are sent.
     pub(crate) load: &'a Load,
-    /// Destinations of each sending thread.
+    /// Destinations of one packet.
     pub(crate) fanout: usize,
+    /// Audiences of so many destinations that each sending thread serves in turn.
+    pub(crate) audiences: usize,
     /// Sending threads.
     pub(crate) threads: usize,
     /// What the destinations do with what they get.
@@ -100,7 +102,7 @@ pub(crate) fn measure(plan: &Plan<'_>) -> Result<Rate, Error> {
 }
 
 fn fanouts(plan: &Plan<'_>, ground: &Ground) -> Result<Vec<RawFanout>, Error> {
-    let all = ground.destinations(plan.fanout * plan.threads);
+    let all = ground.destinations(plan.fanout * plan.audiences * plan.threads);
     (0..plan.threads)
         .map(|thread| {
             // Interleaved, so that every thread reaches every receiving socket.
@@ -110,7 +112,8 @@ fn fanouts(plan: &Plan<'_>, ground: &Ground) -> Result<Vec<RawFanout>, Error> {
                 .step_by(plan.threads)
                 .copied()
                 .collect();
-            RawFanout::new(&own).map_err(|error| Error::System("a sending socket", error))
+            RawFanout::new(&own, plan.fanout)
+                .map_err(|error| Error::System("a sending socket", error))
         })
         .collect()
 }
@@ -188,6 +191,7 @@ fn repeat(
                 packets += fanout.send(1, bytes)?;
             }
         }
+        fanout.turn();
         let took = begun.elapsed();
         if took >= span {
             return Ok((packets, took));
@@ -217,6 +221,7 @@ mod tests {
         let plan = Plan {
             load: &load,
             fanout: 5,
+            audiences: 2,
             threads: 1,
             receivers: Receivers::Read,
             segmented: false,

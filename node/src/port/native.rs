@@ -1,6 +1,7 @@
 //! Native clients over UDP: one socket for each shard and address family.
 
 mod egress;
+mod gathered;
 mod groups;
 
 use std::collections::HashMap;
@@ -22,6 +23,7 @@ use sangam_model::Time;
 use sangam_model::limits::CONTROL_QUEUE_MAX;
 use sangam_wire::{Capabilities, Frame, Hello, Message, Refusal, Welcome, is_event};
 
+use self::gathered::Gathered;
 use self::groups::Groups;
 use super::request;
 use crate::broker::StartError;
@@ -33,8 +35,6 @@ const BATCH: usize = 32;
 const BATCH_BYTES: usize = 4_096;
 /// Calls before others have their turn; the poller tells when there is more.
 const BATCHES_PER_TURN: usize = 4;
-/// Messages that wait for more of their kind, at most: as many as one sendmmsg takes.
-const GATHERED_MAX: usize = 64;
 /// The shard of all clients that may hear groups: an event leaves once for all of them.
 pub(crate) const GROUPS_SHARD: usize = 0;
 
@@ -63,7 +63,7 @@ pub(crate) struct NativePort {
     smallest: u16,
     destinations: Vec<Address>,
     /// Single packets for small audiences, which share system calls.
-    gathered: Vec<(Address, Packet)>,
+    gathered: Gathered,
     sender: SendBatch,
     wheel: Wheel<PeerKey>,
     due: Vec<PeerKey>,
@@ -99,7 +99,7 @@ impl NativePort {
             addresses: Vec::new(),
             datagram_max: Vec::new(),
             destinations: Vec::new(),
-            gathered: Vec::with_capacity(GATHERED_MAX),
+            gathered: Gathered::default(),
             sender: SendBatch::new(),
             wheel: Wheel::new(clock::now()),
             due: Vec::new(),
@@ -331,6 +331,13 @@ impl Port for NativePort {
         while let Ok(admission) = self.admissions.try_recv() {
             self.admit(admission, cx);
         }
+    }
+
+    fn look_up(&self, peers: &[PeerKey]) -> u64 {
+        let addresses = peers
+            .iter()
+            .filter_map(|peer| self.addresses.get(*peer as usize));
+        addresses.map(|address| u64::from(address.port())).sum()
     }
 
     fn deliver(&mut self, burst: &[Packet], peers: &[PeerKey], cx: &mut Context<'_>) -> Delivery {

@@ -4,6 +4,7 @@
 //! The loop fits in [`Shard::run`]: commands, one slice of delivery, descriptors, timers, sleep.
 
 mod access;
+mod ahead;
 mod allowance;
 mod announcements;
 mod audience;
@@ -96,6 +97,8 @@ pub(crate) struct Shard {
     events: Option<Events>,
     sleeper: Sleeper,
     inbound: [Consumer<Entry>; Class::ALL.len()],
+    /// Waiting entries of each class for which [`Shard::look_ahead`] has been done.
+    ahead: [usize; Class::ALL.len()],
     commands: Receiver<ShardCommand>,
     control: Outlet<ControlEvent>,
     reliable: Outlet<ReliableEvent>,
@@ -136,6 +139,7 @@ impl Shard {
             events: Some(Events::with_capacity(256)),
             sleeper: parts.sleeper,
             inbound: parts.inbound,
+            ahead: [0; Class::ALL.len()],
             commands: parts.commands,
             control: parts.control,
             reliable: parts.reliable,
@@ -299,6 +303,7 @@ impl Shard {
 
     /// Takes the next burst of a class: consecutive events of one stream that wait already.
     fn load(&mut self, job: usize, class: Class, now: Time) -> bool {
+        self.look_ahead(class);
         loop {
             let Ok(entry) = self.inbound[class as usize].peek() else {
                 return !self.jobs[job].is_idle();
@@ -313,6 +318,7 @@ impl Shard {
             let Ok(Entry { packet, .. }) = self.inbound[class as usize].pop() else {
                 return false;
             };
+            self.passed(class);
             if !self.audience.knows(header.stream) {
                 // The lane's snapshot may be newer than what this shard has read so far.
                 self.take_commands();

@@ -130,6 +130,7 @@ impl Subject<'_> {
             limit::measure(&limit::Plan {
                 load: &load,
                 fanout: LIMIT_FANOUT,
+                audiences: 1,
                 threads,
                 receivers: self.receivers,
                 segmented: self.media == Media::Video,

@@ -56,10 +56,11 @@ fn measure(
     (media, fanout, receivers): (Media, usize, Receivers),
 ) -> Result<(), Error> {
     let load = Load::of(media);
-    let raw = |segmented| {
+    let raw = |audiences, segmented| {
         let plan = limit::Plan {
             load: &load,
             fanout,
+            audiences,
             threads: 1,
             receivers,
             segmented,
@@ -67,9 +68,9 @@ fn measure(
         };
         limit::measure(&plan)
     };
-    let before = raw(false)?;
-    let participants = (before.packets_per_s * LOADED / load.packets_per_s() * options.scale)
-        .min(PARTICIPANTS_MAX);
+    let alone = raw(1, false)?;
+    let participants =
+        (alone.packets_per_s * LOADED / load.packets_per_s() * options.scale).min(PARTICIPANTS_MAX);
     let meetings = (participants / fanout as f64).round().max(1.0) as usize;
     let plan = Plan {
         media,
@@ -80,8 +81,9 @@ fn measure(
         receivers,
         span: row_span(options),
     };
+    let before = raw(meetings, false)?;
     let outcome = scenario::run(&plan)?;
-    let after = raw(false)?;
+    let after = raw(meetings, false)?;
     let sendmmsg_us = (before.cpu_us_per_packet + after.cpu_us_per_packet) / 2.0;
     let ratio = broker_us(receivers, &outcome) / sendmmsg_us;
     let mut row = Row::default()
@@ -90,10 +92,14 @@ fn measure(
         .with("fanout", fanout)
         .with("meetings", meetings)
         .with("participants", plan.participants())
+        .with("one_meeting_us_per_packet", alone.cpu_us_per_packet)
         .with("sendmmsg_us_per_packet", sendmmsg_us)
         .with("ratio_to_sendmmsg", ratio);
     if media == Media::Video {
-        row.set("segment_us_per_packet", raw(true)?.cpu_us_per_packet);
+        row.set(
+            "segment_us_per_packet",
+            raw(meetings, true)?.cpu_us_per_packet,
+        );
     }
     columns::cost(&mut row, &outcome);
     report.ours.push(row);
@@ -144,7 +150,9 @@ fn notes() -> Vec<String> {
         "`cpu_us_per_packet` is the broker's whole process per event sent: reading what comes in, \
          looking up, sending, waking, keep-alives.",
         "`sendmmsg_us_per_packet` is the mean of two measurements of the limit, right before and \
-         right after: one thread, the same packet sizes, packet by packet.",
+         right after: one thread, the same packet sizes, packet by packet, to as many meetings of \
+         the same size in turn. To one meeting alone it costs `one_meeting_us_per_packet`: there \
+         the kernel finds every destination in its caches, as a broker of many meetings cannot.",
         "The broker carries about 80 % of what one raw sending thread reaches, so that it neither \
          idles nor saturates.",
     ]

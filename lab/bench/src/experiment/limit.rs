@@ -102,6 +102,7 @@ impl Cell {
         let plan = Plan {
             load: &load,
             fanout: self.fanout,
+            audiences: 1,
             threads: self.threads,
             receivers: self.receivers,
             segmented: self.segmented,

@@ -85,6 +85,7 @@ fn measure(
         let plan = limit::Plan {
             load: &load,
             fanout: subscribers,
+            audiences: 1,
             threads: 1,
             receivers: Receivers::Read,
             segmented,

@@ -8,8 +8,9 @@ use sangam_model::Time;
 use sangam_model::limits::BURST_MAX;
 use sangam_wire::Message;
 
+use super::NativePort;
+use super::gathered::GATHERED_MAX;
 use super::groups::{Groups, Turn};
-use super::{GATHERED_MAX, NativePort};
 
 /// Peers up to which a single packet waits for others.
 const SMALL_AUDIENCE: usize = 16;
@@ -70,7 +71,7 @@ impl NativePort {
         {
             if self.has_room_for(peers.len(), &mut done) {
                 let to = peers.iter().map(|key| self.addresses[*key as usize]);
-                self.gathered.extend(to.map(|to| (to, packet.clone())));
+                self.gathered.add(packet, to);
                 done.peers = peers.len();
             }
             return done;
@@ -96,7 +97,7 @@ impl NativePort {
         if let [packet] = burst {
             let room = self.has_room_for(1, done);
             if room {
-                self.gathered.push((turn.to, packet.clone()));
+                self.gathered.add(packet, [turn.to]);
             }
             return room;
         }
@@ -133,11 +134,11 @@ impl NativePort {
             return true;
         }
         let mut report = SendReport::default();
-        let packets = self.gathered.iter().map(|(to, packet)| (*to, &packet[..]));
-        self.sender.send(&self.socket, packets, &mut report);
+        self.sender
+            .send(&self.socket, self.gathered.iter(), &mut report);
         add(done, &report);
         let left = report.would_block as usize;
-        self.gathered.drain(..self.gathered.len() - left);
+        self.gathered.keep_last(left);
         left == 0
     }
 
