@@ -24,7 +24,6 @@ mod log;
 mod member;
 mod peer;
 mod publisher;
-mod random;
 mod replica;
 mod subscription;
 mod upstream;

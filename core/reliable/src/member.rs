@@ -3,12 +3,11 @@
 use core::fmt;
 use std::collections::{BTreeMap, VecDeque};
 
-use sangam_model::{PublisherId, Time, Topic};
+use sangam_model::{PublisherId, Random, Time, Topic};
 use sangam_wire::{Refusal, Reliable};
 
 use crate::limits::{EVENT_BYTES, PER_CLIENT, RESEND};
 use crate::publisher::Publisher;
-use crate::random::Random;
 use crate::subscription::Subscription;
 
 /// Events that may wait for the application before the broker has to wait, too.
@@ -81,7 +80,7 @@ impl Member {
     #[must_use]
     pub fn new(seed: u64) -> Self {
         Self {
-            random: Random(seed),
+            random: Random::new(seed),
             up: false,
             publishers: BTreeMap::new(),
             subscriptions: Vec::new(),
@@ -98,7 +97,7 @@ impl Member {
         if self.publishers.len() >= PER_CLIENT {
             return Err(MemberError::Limit);
         }
-        let id = PublisherId(self.random.next());
+        let id = PublisherId(self.random.bits());
         self.publishers.insert(id, Publisher::new(id, topic));
         Ok(id)
     }
@@ -144,7 +143,7 @@ impl Member {
         }
         let mut subscription = Subscription::new(topic, replay);
         if self.up {
-            subscription.restart(now, self.random.next());
+            subscription.restart(now, self.random.bits());
         }
         self.subscriptions.push(subscription);
         Ok(())
@@ -167,7 +166,7 @@ impl Member {
             publisher.restart(now);
         }
         for subscription in &mut self.subscriptions {
-            subscription.restart(now, self.random.next());
+            subscription.restart(now, self.random.bits());
         }
     }
 
@@ -251,7 +250,7 @@ impl Member {
             self.events
                 .push_back(Event::PublisherEnded(publisher, reason));
         }
-        let feed = self.random.next();
+        let feed = self.random.bits();
         let all = &mut self.subscriptions;
         let Some(index) = all.iter().position(|one| one.feed == id) else {
             return;
