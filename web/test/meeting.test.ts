@@ -29,5 +29,21 @@ test("two people at two brokers see and hear each other", async () => {
   expect(streams, "layers").toContain('meet/weekly/main/video/m1/video/1');
   await Promise.all([hears(us.anna.page, us.bert.tone), hears(us.bert.page, us.anna.tone)]);
   await picture(us.anna, "meeting");
+});
+
+test("a page says that its meeting is recorded, and that it is no more", async () => {
+  const api = `${us.brokers[0].origin}/v1/sessions`;
+  const call = (method: string, path: string, body?: object) =>
+    fetch(api + path, {
+      method, headers: { "Content-Type": "application/json" },
+      ...(body ? { body: JSON.stringify(body) } : {}),
+    });
+  await call("POST", "", { tenant: "meet", name: "kept", title: "Kept", needs: ["recorder"] });
+  expect((await call("PUT", "/meet/kept/services/recorder")).ok).toBe(true);
+  await enter(us.anna, `${us.brokers[0].origin}/m/meet/kept`);
+  await us.anna.page.getByText("This meeting is being recorded").waitFor();
+  await picture(us.anna, "recorded");
+  await call("DELETE", "/meet/kept/services/recorder");
+  await us.anna.page.getByText("This meeting is being recorded").waitFor({ state: "detached" });
   expect([...us.anna.faults, ...us.bert.faults]).toEqual([]);
 });

@@ -1,7 +1,7 @@
 /** The meeting: the stage, what stands beside it, and the tools. */
 
 import type { Meeting, View } from "@sangam/sdk";
-import { LoaderCircle, Lock } from "lucide-react";
+import { Circle, LoaderCircle, Lock } from "lucide-react";
 import { useMemo, useRef, useState, type ReactNode } from "react";
 import { useTranslation } from "react-i18next";
 import type { Settings } from "../settings";
@@ -20,7 +20,7 @@ import { Toolbar, type Panel } from "./Toolbar";
 import { useMeeting } from "./useMeeting";
 import { useShortcuts } from "./useShortcuts";
 import { useTools } from "./useTools";
-import { leading, lobby, me, stage, type Layout } from "./view";
+import { leading, lobby, me, recorded, stage, type Layout } from "./view";
 
 /** Where whoever dictates has switched keys off: a word would press many. */
 const NO_KEYS = {};
@@ -78,6 +78,14 @@ function Inside({ meeting, settings, change, view }: MeetingPageProps & { view: 
           {session?.locked && <Lock size={16} role="img" aria-label={t("lead.locked")} className="shrink-0" />}
           <span className="truncate">{session?.title || session?.name}</span>
         </h1>
+        <div role="status" className="empty:hidden">
+          {recorded(view) && (
+            <p className="flex items-center gap-2 rounded-lg border border-line bg-raised px-3 py-1.5 text-sm">
+              <Circle size={12} aria-hidden className="fill-stop text-stop" />
+              {t("stage.recorded")}
+            </p>
+          )}
+        </div>
         <Notices view={view} tools={tools} />
       </header>
       <div className="flex min-h-0 flex-1 gap-3 p-3">
