@@ -83,6 +83,9 @@ test("tools are reached and chosen by keyboard, and letters there are no keys of
   await us.anna.page.keyboard.press("Enter");
   await board(us.anna).getByRole("button", { name: "Draw", pressed: true }).waitFor();
   await us.anna.page.keyboard.press("h");
+  await us.anna.page.locator(".excalidraw-container").focus();
+  await us.anna.page.keyboard.press("?");
+  expect(await us.anna.page.getByRole("dialog").count(), "help for what is hidden").toBe(0);
   expect(await button(us.anna, "Raise your hand").count()).toBe(1);
 });
 
@@ -151,6 +154,7 @@ test("a phone has the board too, and nobody was asked elsewhere", async () => {
   await us.bert.page.setViewportSize({ width: 390, height: 844 });
   await accessible(us.bert.page, "phone board");
   await picture(us.bert, "phone-board");
+  expect(await us.bert.page.locator(".sangam-board button:visible").count(), "tools of its own").toBe(0);
   await button(us.bert, /^Whiteboard/).click();
   await board(us.bert).waitFor({ state: "detached" });
   expect([...us.anna.faults, ...us.bert.faults]).toEqual([]);

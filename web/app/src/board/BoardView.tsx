@@ -7,7 +7,7 @@ import {
   CaptureUpdateAction, Excalidraw, reconcileElements, restoreElements,
 } from "@excalidraw/excalidraw";
 import type { Meeting, View } from "@sangam/sdk";
-import { useCallback, useEffect, useMemo, useRef, useState } from "react";
+import { useCallback, useEffect, useMemo, useRef, useState, type KeyboardEvent } from "react";
 import { useTranslation } from "react-i18next";
 import { BoardTools, type Paint, type Tool } from "./BoardTools";
 import type { Kept, Shape } from "./element";
@@ -28,6 +28,10 @@ const OPTIONS = {
   },
   tools: { image: false },
 } as const;
+/** Keys of Excalidraw for what is not here: help, files, search, other views, pictures and frames. */
+const IDLE = /^[?9fgiks]$/i;
+const IDLE_CTRL = /^[efkops/']$/i;
+const IDLE_ALT = /^[rsz/]$/i;
 /** A board is white on every screen: what is drawn looks the same to all. */
 const START = { appState: { viewBackgroundColor: "#ffffff", showWelcomeScreen: false } } as const;
 
@@ -87,7 +91,14 @@ export default function BoardView({ meeting, view }: { meeting: Meeting; view: V
           if (api) show(api, shared);
         }}
       />
-      <div className="sangam-board min-h-0 flex-1">
+      <div
+        className="sangam-board min-h-0 flex-1"
+        onKeyDownCapture={idle}
+        onContextMenuCapture={(event) => {
+          event.preventDefault();
+          event.stopPropagation();
+        }}
+      >
         <Excalidraw
           excalidrawAPI={setApi} initialData={START} onChange={change} onPaste={paste}
           viewModeEnabled={!draws} zenModeEnabled UIOptions={OPTIONS} validateEmbeddable={false}
@@ -96,6 +107,14 @@ export default function BoardView({ meeting, view }: { meeting: Meeting; view: V
       </div>
     </section>
   );
+}
+
+/** Keeps keys from Excalidraw that would open what is not here; not those of a text. */
+function idle(event: KeyboardEvent): void {
+  if (event.target instanceof HTMLTextAreaElement) return;
+  const { ctrlKey, metaKey, altKey, key } = event;
+  const keys = ctrlKey || metaKey ? IDLE_CTRL : altKey ? IDLE_ALT : IDLE;
+  if (keys.test(key)) event.stopPropagation();
 }
 
 /** Tells what changed here, not with every move of the hand. */
