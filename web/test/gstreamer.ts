@@ -77,7 +77,7 @@ export async function member(
   ];
   await Promise.all(sends.map((one) => one.until((line) => line.event === "connected")));
   const meets = async (other: string, hertz: number) => {
-    const play = script("play", `%2B/${other}`, "--tone", String(hertz));
+    const play = script("play", `%2B/${other}`, "--tone", String(hertz), "--frames", "10");
     const ended = new Promise<number | null>((resolve) => play.child.once("exit", resolve));
     await play.until((line) => line.event === "end");
     if ((await ended) !== 0) throw new Error(`${name} does not see and hear ${other}`);

@@ -23,7 +23,7 @@ test("browsers and GStreamer see and hear each other", async () => {
   const [gitta, georg] = others as [Member, Member];
   for (const one of [us.anna, us.bert]) {
     await Promise.all([sees(one.page, "Gitta"), sees(one.page, "Georg")]);
-    for (const tone of [gitta.tone, georg.tone]) await hears(one.page, tone);
+    await hears(one.page, [gitta.tone, georg.tone]);
   }
   const id = async (name: string) =>
     (await tile(us.anna, name).getAttribute("data-member")) ?? "";
