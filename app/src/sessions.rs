@@ -159,12 +159,18 @@ fn speak(broker: &Broker) -> Result<Speaker, ClientError> {
     Speaker::new(client, &broker.id().to_string())
 }
 
-/// Keeps the gates of all session servers of the network. Ends with the broker.
+/// Keeps the gates of all session servers of the network, for those that it gives back. Ends with
+/// the broker.
 ///
 /// # Errors
 /// The system gives no thread or descriptor.
-pub(crate) fn keep_gates(broker: &Arc<Broker>, floors: Floors) -> Result<(), Failure> {
+pub(crate) fn keep_gates(broker: &Arc<Broker>) -> Result<Floors, Failure> {
     let door = broker.system_door().map_err(io("cannot hear of gates"))?;
+    let floors = Floors {
+        broker: Arc::downgrade(broker),
+        boards: Arc::default(),
+    };
+    let kept = floors.clone();
     let run = move || {
         let listener = Client::connect(Target::Door(door), options()).and_then(Listener::new);
         match listener {
@@ -175,7 +181,7 @@ pub(crate) fn keep_gates(broker: &Arc<Broker>, floors: Floors) -> Result<(), Fai
     };
     let thread = thread::Builder::new().name("sangam-gates".to_owned());
     thread.spawn(run).map_err(io("cannot hear of gates"))?;
-    Ok(())
+    Ok(kept)
 }
 
 fn listen(mut listener: Listener, floors: &Floors) {
@@ -187,14 +193,6 @@ fn listen(mut listener: Listener, floors: &Floors) {
 }
 
 impl Floors {
-    /// Of a broker, for as long as it is there.
-    pub(crate) fn new(broker: &Arc<Broker>) -> Self {
-        Self {
-            broker: Arc::downgrade(broker),
-            boards: Arc::default(),
-        }
-    }
-
     /// The boards that keep them.
     pub(crate) fn boards(&self) -> Arc<Boards> {
         Arc::clone(&self.boards)

@@ -72,8 +72,7 @@ async fn serve(
     let address = listener.local_addr().map_err(io("HTTP"))?;
     let broker = Arc::new(broker);
     let tokens = access.tokens.clone();
-    let floors = sessions::Floors::new(&broker);
-    sessions::keep_gates(&broker, floors.clone())?;
+    let floors = sessions::keep_gates(&broker)?;
     let boards = floors.boards();
     let hosting = sessions::host((&config, address), &access, (&broker, floors))?;
     let started = Instant::now();
