@@ -22,7 +22,7 @@ step := ./scripts/step.sh
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help run build page xpath test lint format tests properties kills web web-check bench-smoke bench previous study simulate fuzz deny clean
+.PHONY: help run build page xpath test lint format tests properties kills web web-check page-four bench-smoke bench previous study simulate fuzz deny clean
 
 help: ## list these commands
 	@echo "make <command>"
@@ -86,6 +86,10 @@ web-check: ## the pages in browsers: a meeting at two brokers, and the receivers
 	@$(step) meeting-check ./scripts/web.sh page-check $(OUT)/web
 	@$(step) page ./scripts/web.sh build $(OUT)/web
 	@$(step) page-check ./scripts/web.sh check $(OUT)/web
+
+page-four: ## four browsers in one meeting at two brokers; takes minutes
+	@./scripts/setup.sh test
+	@$(step) page-four ./scripts/web.sh page-four $(OUT)/web
 
 bench-smoke: ## every experiment's machinery once, in seconds; measures nothing
 	@$(step) bench-build $(MAKE) --no-print-directory build

@@ -3,6 +3,7 @@
 #
 #   scripts/web.sh page              builds the meeting page in web/app/dist, for app/build.rs
 #   scripts/web.sh page-check [OUT]  its unit tests, then brokers and browsers; pictures in OUT/page
+#   scripts/web.sh page-four [OUT]   four browsers in one meeting
 #   scripts/web.sh build [OUT]       builds the page of the receivers
 #   scripts/web.sh check [OUT]       tries it in a browser
 #
@@ -98,8 +99,13 @@ page_build() {
 
 page_check() {
     packages
-    [[ -e $root/web/app/dist/index.html ]] || page_build
     npm run --prefix "$root/web" --silent test
+    with_browsers test:browser
+}
+
+# Brokers, the page and browsers.
+with_browsers() { # script of web/package.json
+    [[ -e $root/web/app/dist/index.html ]] || page_build
     if [[ -z ${SANGAM:-} ]]; then
         cargo build --locked --package sangam-app --manifest-path "$root/Cargo.toml"
         export SANGAM=$target/debug/sangam
@@ -107,27 +113,31 @@ page_check() {
     # A network that is nobody else's: nothing leaves it, and the tests may cut it.
     local alone=(unshare --net)
     [[ $(id -u) == 0 ]] || alone=(unshare --user --map-root-user --net)
-    OUT=$out "${alone[@]}" "$0" alone
+    OUT=$out "${alone[@]}" "$0" alone "$1"
 }
 
 # Within that network. Browsers use WebRTC only where there is an interface beside loopback.
-browsers() {
+browsers() { # script of web/package.json
     ip link set lo up
     ip link add out type veth peer name nowhere
     ip address add 10.77.1.1/24 dev out
     ip link set out up
     ip link set nowhere up
-    npm run --prefix "$root/web" --silent test:browser
+    npm run --prefix "$root/web" --silent "$1"
 }
 
 case "${1:-}" in
     page) page_build ;;
     page-check) page_check ;;
-    alone) browsers ;;
+    page-four)
+        packages
+        with_browsers test:four
+        ;;
+    alone) browsers "$2" ;;
     build) build ;;
     check) check ;;
     *)
-        echo "usage: scripts/web.sh page|page-check|build|check [OUT]" >&2
+        echo "usage: scripts/web.sh page|page-check|page-four|build|check [OUT]" >&2
         exit 2
         ;;
 esac

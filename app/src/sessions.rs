@@ -19,12 +19,19 @@ use sangam_node::Broker;
 use crate::auth::{KeyError, SigningKey, Tokens};
 use crate::config::Config;
 use crate::exit::{Exit, Failure, io};
-use crate::http::{Access, Keeper};
+use crate::http::{Access, Boards, Keeper};
 
 /// The sessions' file in the broker's folder.
 const FILE: &str = "sessions.redb";
 /// How long a listener waits before it looks whether the broker is still there.
 const WAIT: Duration = Duration::from_secs(1);
+
+/// Those in this process who keep floors: the broker, and the boards of pages.
+#[derive(Clone, Debug)]
+pub(crate) struct Floors {
+    broker: Weak<Broker>,
+    boards: Arc<Boards>,
+}
 
 /// A running session server.
 pub(crate) struct Hosting {
@@ -42,7 +49,7 @@ pub(crate) struct Hosting {
 pub(crate) fn host(
     (config, http): (&Config, SocketAddr),
     access: &Access,
-    broker: &Arc<Broker>,
+    (broker, floors): (&Arc<Broker>, Floors),
 ) -> Result<Option<Hosting>, Failure> {
     let wanted = &config.sessions;
     if !wanted.enabled {
@@ -53,7 +60,7 @@ pub(crate) fn host(
     let (hooks, postman) = hooks(config);
     let server = Server::start(ServerOptions {
         store,
-        gates: gates(broker),
+        gates: gates(broker, floors),
         heard: Box::new(move |id, records| hooks.post(id, records)),
         sessions_max: wanted.limit,
         clock: unix_ms,
@@ -126,14 +133,14 @@ fn hooks(config: &Config) -> (Hooks, Postman) {
 }
 
 /// Tells this broker at once, and all others by an event.
-fn gates(broker: &Arc<Broker>) -> Tells {
+fn gates(broker: &Arc<Broker>, floors: Floors) -> Tells {
     let own = Arc::downgrade(broker);
     let mut speaker = None;
     Box::new(move |words| {
         let Some(broker) = own.upgrade() else {
             return;
         };
-        apply(&broker, words);
+        floors.apply(words);
         if speaker.is_none() {
             match speak(&broker) {
                 Ok(new) => speaker = Some(new),
@@ -152,51 +159,68 @@ fn speak(broker: &Broker) -> Result<Speaker, ClientError> {
     Speaker::new(client, &broker.id().to_string())
 }
 
-/// Keeps the gates of all session servers of the network. Ends with the broker.
+/// Keeps the gates of all session servers of the network, for those that it gives back. Ends with
+/// the broker.
 ///
 /// # Errors
 /// The system gives no thread or descriptor.
-pub(crate) fn keep_gates(broker: &Arc<Broker>) -> Result<(), Failure> {
+pub(crate) fn keep_gates(broker: &Arc<Broker>) -> Result<Floors, Failure> {
     let door = broker.system_door().map_err(io("cannot hear of gates"))?;
-    let own = Arc::downgrade(broker);
+    let floors = Floors {
+        broker: Arc::downgrade(broker),
+        boards: Arc::default(),
+    };
+    let kept = floors.clone();
     let run = move || {
         let listener = Client::connect(Target::Door(door), options()).and_then(Listener::new);
         match listener {
-            Ok(listener) => listen(listener, &own),
+            Ok(listener) => listen(listener, &floors),
             Err(ClientError::Closed) => {}
             Err(error) => tracing::error!(%error, "this broker hears of no gates"),
         }
     };
     let thread = thread::Builder::new().name("sangam-gates".to_owned());
     thread.spawn(run).map_err(io("cannot hear of gates"))?;
-    Ok(())
+    Ok(kept)
 }
 
-fn listen(mut listener: Listener, own: &Weak<Broker>) {
+fn listen(mut listener: Listener, floors: &Floors) {
     while let Some(words) = listener.hear(WAIT) {
-        match own.upgrade() {
-            Some(broker) => apply(&broker, &words),
-            None => return,
+        if !floors.apply(&words) {
+            return;
         }
     }
 }
 
-fn apply(broker: &Broker, words: &[Word]) {
-    for word in words {
-        // Session servers write topics only; whatever else comes is nobody's prefix.
-        let Ok(prefix) = Topic::new(&word.at) else {
-            continue;
+impl Floors {
+    /// The boards that keep them.
+    pub(crate) fn boards(&self) -> Arc<Boards> {
+        Arc::clone(&self.boards)
+    }
+
+    /// Takes words of session servers; false once the broker has stopped.
+    fn apply(&self, words: &[Word]) -> bool {
+        let Some(broker) = self.broker.upgrade() else {
+            return false;
         };
-        let open = word
-            .open
-            .as_ref()
-            .map(|open| open.iter().cloned().collect());
-        let gate = TopicGate {
-            epoch: word.epoch,
-            revision: word.revision,
-            open,
-        };
-        broker.gate(prefix, gate);
+        for word in words {
+            // Session servers write topics only; whatever else comes is nobody's prefix.
+            let Ok(prefix) = Topic::new(&word.at) else {
+                continue;
+            };
+            let open = word
+                .open
+                .as_ref()
+                .map(|open| open.iter().cloned().collect());
+            let gate = TopicGate {
+                epoch: word.epoch,
+                revision: word.revision,
+                open,
+            };
+            self.boards.gate(&prefix, gate.clone());
+            broker.gate(prefix, gate);
+        }
+        true
     }
 }
 

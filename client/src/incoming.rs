@@ -78,6 +78,11 @@ impl Incoming {
         if received.is_some() {
             return received;
         }
+        // Nobody sleeps here until it is due.
+        let due = self.shared.member().deadline();
+        if due.is_some_and(|due| due <= clock::now()) {
+            self.shared.pump();
+        }
         self.door.sleeper().arm();
         self.armed = true;
         // What came before the arming rings no bell.

@@ -5,8 +5,8 @@ import { createServer } from "node:net";
 import { fileURLToPath } from "node:url";
 import { createInterface } from "node:readline";
 
-const ROOT = fileURLToPath(new URL("../..", import.meta.url));
-const PROGRAM = process.env["SANGAM"] ?? `${ROOT}target/debug/sangam`;
+export const ROOT = fileURLToPath(new URL("../..", import.meta.url));
+export const PROGRAM = process.env["SANGAM"] ?? `${ROOT}target/debug/sangam`;
 const PAGE = process.env["SANGAM_PAGE_FOLDER"] ?? `${ROOT}web/app/dist`;
 
 /** What an operator shows, where one has to. */

@@ -1,52 +1,49 @@
 /** Two people in two browsers at two brokers. */
 
-import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
-import { two, type Broker } from "./brokers";
-import { enter, person, picture, type Person } from "./people";
+import { expect, test } from "vitest";
+import { couple } from "./couple";
+import { enter, picture } from "./people";
 import { hears, sees } from "./senses";
 
-let brokers: [Broker, Broker];
-let anna: Person;
-let bert: Person;
-
-beforeAll(async () => {
-  brokers = await two();
-  const origins = brokers.map((one) => one.origin);
-  [anna, bert] = await Promise.all([person("Anna", 520, origins), person("Bert", 1_340, origins)]);
-});
-
-afterEach(async ({ task }) => {
-  if (task.result?.state !== "fail") return;
-  console.error([...anna.faults, ...bert.faults].join("\n"));
-  await Promise.all([picture(anna, "failed-anna"), picture(bert, "failed-bert")]);
-});
-
-afterAll(async () => {
-  await Promise.all([anna?.leave(), bert?.leave()]);
-  await Promise.all((brokers ?? []).map((one) => one.kill()));
-});
+const us = couple();
 
 test("the connection is tried before joining", async () => {
   // Anna sends layers, Bert one small picture.
-  await anna.page.goto(`${brokers[0].origin}/`);
-  await anna.page.evaluate(() => {
+  await us.anna.page.goto(`${us.brokers[0].origin}/`);
+  await us.anna.page.evaluate(() => {
     const kept = JSON.parse(localStorage.getItem("sangam.settings") ?? "{}") as object;
     localStorage.setItem("sangam.settings", JSON.stringify({ ...kept, saveData: false }));
   });
-  await anna.page.goto(`${brokers[0].origin}/m/meet/weekly`);
-  const works = anna.page.locator("[data-outcome=good]");
+  await us.anna.page.goto(`${us.brokers[0].origin}/m/meet/weekly`);
+  const works = us.anna.page.locator("[data-outcome=good]");
   await works.nth(2).waitFor();
-  await picture(anna, "prejoin");
+  await picture(us.anna, "prejoin");
 });
 
 test("two people at two brokers see and hear each other", async () => {
-  await enter(anna, `${brokers[0].origin}/m/meet/weekly`);
-  await anna.page.getByRole("article", { name: "Anna (you)" }).waitFor();
-  await enter(bert, `${brokers[1].origin}/m/meet/weekly`);
-  await Promise.all([sees(anna.page, "Bert"), sees(bert.page, "Anna")]);
-  const streams = await (await fetch(`${brokers[0].origin}/v1/streams`)).text();
+  await enter(us.anna, `${us.brokers[0].origin}/m/meet/weekly`);
+  await us.anna.page.getByRole("article", { name: "Anna (you)" }).waitFor();
+  await enter(us.bert, `${us.brokers[1].origin}/m/meet/weekly`);
+  await Promise.all([sees(us.anna.page, "Bert"), sees(us.bert.page, "Anna")]);
+  const streams = await (await fetch(`${us.brokers[0].origin}/v1/streams`)).text();
   expect(streams, "layers").toContain('meet/weekly/main/video/m1/video/1');
-  await Promise.all([hears(anna.page, bert.tone), hears(bert.page, anna.tone)]);
-  await picture(anna, "meeting");
-  expect([...anna.faults, ...bert.faults]).toEqual([]);
+  await Promise.all([hears(us.anna.page, us.bert.tone), hears(us.bert.page, us.anna.tone)]);
+  await picture(us.anna, "meeting");
+});
+
+test("a page says that its meeting is recorded, and that it is no more", async () => {
+  const api = `${us.brokers[0].origin}/v1/sessions`;
+  const call = (method: string, path: string, body?: object) =>
+    fetch(api + path, {
+      method, headers: { "Content-Type": "application/json" },
+      ...(body ? { body: JSON.stringify(body) } : {}),
+    });
+  await call("POST", "", { tenant: "meet", name: "kept", title: "Kept", needs: ["recorder"] });
+  expect((await call("PUT", "/meet/kept/services/recorder")).ok).toBe(true);
+  await enter(us.anna, `${us.brokers[0].origin}/m/meet/kept`);
+  await us.anna.page.getByText("This meeting is being recorded").waitFor();
+  await picture(us.anna, "recorded");
+  await call("DELETE", "/meet/kept/services/recorder");
+  await us.anna.page.getByText("This meeting is being recorded").waitFor({ state: "detached" });
+  expect([...us.anna.faults, ...us.bert.faults]).toEqual([]);
 });

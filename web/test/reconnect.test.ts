@@ -3,6 +3,7 @@
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { token, two, type Broker } from "./brokers";
 import { cable, type Cable } from "./cable";
+import { draws, opens, shows } from "./drawing";
 import { enter, person, picture, type Person } from "./people";
 import { hears, sees } from "./senses";
 
@@ -57,6 +58,9 @@ async function asBefore(): Promise<void> {
 }
 
 test("a page whose broker dies goes on through another", async () => {
+  await Promise.all([opens(anna, "draws"), opens(bert, "draws")]);
+  await draws(anna, "Rectangle", [0.2, 0.2]);
+  await shows(bert, 1);
   const moved = bert.page.waitForRequest(
     (request) => request.url().startsWith(`${brokers[0].origin}/v1/whep/`), { timeout: PATIENCE_MS },
   );
@@ -69,6 +73,9 @@ test("a page whose broker dies goes on through another", async () => {
   ]);
   console.log(`broker died: noticed after ${noticed} ms, seen again after ${took.join(" and ")} ms`);
   await asBefore();
+  await bert.page.locator("[data-live=true][data-may=draws]").waitFor({ timeout: PATIENCE_MS });
+  await draws(bert, "Ellipse", [0.5, 0.3]);
+  await Promise.all([shows(anna, 2), shows(bert, 2)]);
 });
 
 test("a page whose network was cut is back", async () => {

@@ -30,11 +30,10 @@ export function devices(page: Page): Promise<number> {
 
 /** The loudest frequency, in hertz, of each sound that the page plays; 0 for silence. */
 export function tones(page: Page): Promise<number[]> {
-  return page.evaluate(async () => {
-    const heard: number[] = [];
-    for (const element of document.querySelectorAll("audio")) {
+  return page.evaluate(() => {
+    const tone = async (element: HTMLAudioElement): Promise<number[]> => {
       const stream = element.srcObject as MediaStream | null;
-      if (!stream) continue;
+      if (!stream) return [];
       const context = new AudioContext({ sampleRate: 48_000 });
       const analyser = context.createAnalyser();
       analyser.fftSize = 8_192;
@@ -46,10 +45,11 @@ export function tones(page: Page): Promise<number[]> {
       analyser.getFloatFrequencyData(bins);
       const loudest = bins.reduce((best, level, n) => (level > (bins[best] ?? -999) ? n : best), 0);
       const level = bins[loudest] ?? -999;
-      heard.push(level > -60 ? (loudest * context.sampleRate) / analyser.fftSize : 0);
       await context.close();
-    }
-    return heard;
+      return [level > -60 ? (loudest * 48_000) / 8_192 : 0];
+    };
+    // All at once: each takes its time.
+    return Promise.all([...document.querySelectorAll("audio")].map(tone)).then((all) => all.flat());
   });
 }
 
@@ -78,8 +78,9 @@ export async function sees(page: Page, name: string, patienceMs?: number, kind?:
   await until(`${name}'s frames after ${before}`, ask, (now) => more(now) || (now > 5 && now < before), patienceMs);
 }
 
-/** Waits until a tone is heard among others. */
-export async function hears(page: Page, tone: number, patienceMs?: number): Promise<void> {
-  const near = (heard: number[]) => heard.some((one) => Math.abs(one - tone) < 15);
-  await until(`a tone of ${tone} Hz`, () => tones(page), near, patienceMs);
+/** Waits until all of these tones are heard. */
+export async function hears(page: Page, wanted: number | number[], patienceMs?: number): Promise<void> {
+  const near = (heard: number[]) =>
+    [wanted].flat().every((tone) => heard.some((one) => Math.abs(one - tone) < 15));
+  await until(`tones of ${String(wanted)} Hz`, () => tones(page), near, patienceMs);
 }

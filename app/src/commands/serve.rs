@@ -72,8 +72,9 @@ async fn serve(
     let address = listener.local_addr().map_err(io("HTTP"))?;
     let broker = Arc::new(broker);
     let tokens = access.tokens.clone();
-    sessions::keep_gates(&broker)?;
-    let hosting = sessions::host((&config, address), &access, &broker)?;
+    let floors = sessions::keep_gates(&broker)?;
+    let boards = floors.boards();
+    let hosting = sessions::host((&config, address), &access, (&broker, floors))?;
     let started = Instant::now();
     let sampler = Sampler::new((&config.broker.name, &config.broker.region), started);
     let watch = (Thresholds::new(config.rules()), follow(Some(&broker)));
@@ -90,6 +91,7 @@ async fn serve(
         latest: monitor.latest(),
         sessions: hosting.as_ref().map(|hosting| hosting.api.clone()),
         page: http::Page::new(config.page.folder, config.page.brokers),
+        boards,
     });
     let closed = Arc::new(Notify::new());
     if args.until_stdin_closes {

@@ -29,6 +29,7 @@ pub(super) async fn all(state: Shared) -> Result<impl IntoResponse, Problem> {
         uptime,
     ));
     samples.extend(state.webrtc.iter().flat_map(|gateway| webrtc(gateway)));
+    samples.extend(state.boards.samples());
     samples.extend(process());
     if let Some(api) = &state.sessions {
         samples.extend(sessions(&api.sessions.statistics()));

@@ -1,6 +1,7 @@
 //! The HTTP side of a broker: health, metrics and API. Media never waits for it.
 
 mod access;
+mod board;
 mod broker;
 mod health;
 mod keeper;
@@ -32,6 +33,7 @@ use crate::beside;
 use crate::monitor::{Latest, unix_ms};
 
 pub(crate) use access::Access;
+pub(crate) use board::Boards;
 pub(crate) use keeper::Keeper;
 pub(crate) use metrics::resident_bytes;
 pub(crate) use page::Page;
@@ -61,6 +63,8 @@ pub(crate) struct State {
     pub(crate) sessions: Option<Api>,
     /// The meeting page.
     pub(crate) page: Page,
+    /// The whiteboards of rooms.
+    pub(crate) boards: Arc<Boards>,
 }
 
 type Shared = axum::extract::State<Arc<State>>;
@@ -99,6 +103,7 @@ fn router(state: Arc<State>) -> Router {
         .method_not_allowed_fallback(not_so)
         .layer(DefaultBodyLimit::max(BODY_LEN_MAX))
         .merge(webrtc::routes())
+        .merge(board::routes())
         .merge(page::routes())
         .layer(from_fn_with_state(Arc::clone(&state), origins::shared))
         .with_state(state)

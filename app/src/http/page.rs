@@ -87,7 +87,7 @@ pub(super) fn routes() -> Router<Arc<State>> {
     Router::new()
         .route("/", get(index))
         .route("/m/{tenant}/{session}", get(index))
-        .route("/assets/{name}", get(asset))
+        .route("/assets/{*name}", get(asset))
         .route("/v1/page", get(facts))
 }
 
@@ -137,7 +137,9 @@ async fn asset(state: Shared, Path(name): Path<String>) -> Result<Response, Prob
 /// A name that leads nowhere else.
 fn is_plain(name: &str) -> bool {
     let good = |byte: u8| byte.is_ascii_alphanumeric() || b".-_".contains(&byte);
-    !name.starts_with('.') && name.bytes().all(good)
+    let plain =
+        |level: &str| !level.is_empty() && !level.starts_with('.') && level.bytes().all(good);
+    name.split('/').all(plain)
 }
 
 fn kind(name: &str) -> &'static str {
@@ -167,7 +169,10 @@ mod tests {
     #[test]
     fn names_lead_nowhere_else() {
         assert!(is_plain("index-B1x_y.js"));
-        for name in ["..", ".env", "a/b", "a\\b", "%2e", "é.js"] {
+        assert!(is_plain("fonts/Excalifont/Excalifont-Regular.woff2"));
+        for name in [
+            "..", ".env", "a/../b", "a//b", "/etc", "a/", "a\\b", "%2e", "é.js",
+        ] {
             assert!(!is_plain(name), "{name}");
         }
     }

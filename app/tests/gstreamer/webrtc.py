@@ -2,13 +2,16 @@
 """A WebRTC peer that nobody here wrote: GStreamer's webrtcbin with WHIP or WHEP around it.
 
     webrtc.py publish URL [--video vp8|h264|none] [--token TOKEN] [--tone HZ] [--seconds N]
-    webrtc.py play    URL [--video vp8|h264|none] [--token TOKEN] [--frames N] [--seconds N]
+    webrtc.py play    URL [--video vp8|h264|none] [--token TOKEN] [--tone HZ] [--frames N] [--seconds N]
 
 Prints a line of JSON when it is connected and one at the end. `play` ends with 0 as soon as it has
-decoded so many frames of video (if it wants any) and as many buffers of sound.
+decoded so many frames of video (if it wants any) and as many buffers of sound; with a tone, as soon
+as that is the loudest in what it hears. A tone of 0 publishes no sound.
 """
 
 import argparse
+import array
+import cmath
 import hashlib
 import json
 import re
@@ -38,7 +41,8 @@ ENCODERS = {
 DECODERS = {
     "VP8": "rtpvp8depay ! vp8dec",
     "H264": "rtph264depay ! avdec_h264",
-    "OPUS": "rtpopusdepay ! opusdec",
+    "OPUS": "rtpopusdepay ! opusdec ! audioconvert"
+    " ! audio/x-raw,format=S16LE,channels=1,rate=48000",
 }
 CAPS = {
     "vp8": "application/x-rtp,media=video,encoding-name=VP8,clock-rate=90000,payload=96",
@@ -47,6 +51,27 @@ CAPS = {
     "opus": "application/x-rtp,media=audio,encoding-name=OPUS,clock-rate=48000,payload=97,"
     "encoding-params=(string)2",
 }
+
+
+# Samples of which the loudest frequency is found, at 48,000 each second.
+WINDOW = 4_096
+
+
+def spectrum(samples):
+    """The discrete Fourier transform of 2^n samples (Cooley and Tukey)."""
+    if len(samples) == 1:
+        return samples
+    even, odd = spectrum(samples[::2]), spectrum(samples[1::2])
+    turned = [cmath.exp(-2j * cmath.pi * n / len(samples)) * one for n, one in enumerate(odd)]
+    return [a + b for a, b in zip(even, turned)] + [a - b for a, b in zip(even, turned)]
+
+
+def loudest(samples):
+    """The loudest frequency in hertz; 0 for silence."""
+    bins = [abs(one) for one in spectrum(samples)[: len(samples) // 2]]
+    best = max(range(1, len(bins)), key=bins.__getitem__)
+    # -60 dB of a full sine.
+    return best * 48_000 / len(samples) if bins[best] > 32_768 * len(samples) / 2_000 else 0
 
 
 def certificate():
@@ -72,6 +97,8 @@ class Peer:
         self.arguments = arguments
         self.frames = 0
         self.sounds = 0
+        self.samples = array.array("h")
+        self.heard = 0
         self.width = 0
         self.code = 1
         self.location = None
@@ -92,7 +119,9 @@ class Peer:
         self.offer(self.prepared)
         GLib.timeout_add_seconds(self.arguments.seconds, self.over)
         self.loop.run()
-        say(event="end", frames=self.frames, sounds=self.sounds, width=self.width)
+        say(
+            event="end", frames=self.frames, sounds=self.sounds, width=self.width, heard=self.heard
+        )
         self.leave()
         self.pipeline.set_state(Gst.State.NULL)
         return self.code
@@ -104,6 +133,10 @@ class Peer:
                 "videotestsrc is-live=true pattern=ball ! video/x-raw,width=320,height=180,"
                 f"framerate=25/1 ! videoconvert ! queue ! {ENCODERS[video]}"
             )
+        if tone is None:
+            tone = 440
+        if tone == 0:
+            return
         self.add(
             f"audiotestsrc is-live=true freq={tone} ! audioconvert ! audioresample ! queue"
             " ! opusenc ! rtpopuspay mtu=1200"
@@ -135,16 +168,28 @@ class Peer:
         branch.sync_state_with_parent()
         pad.link(branch.get_static_pad("sink"))
 
-    def decoded(self, _, __, pad, media):
+    def decoded(self, _, buffer, pad, media):
         if media == "video":
             self.frames += 1
             self.width = pad.get_current_caps().get_structure(0).get_int("width")[1]
         else:
             self.sounds += 1
+            self.listen(buffer)
         wanted = self.arguments.frames
-        if self.sounds >= wanted and (self.arguments.video == "none" or self.frames >= wanted):
+        tone = self.arguments.tone
+        heard = tone is None or abs(self.heard - tone) < 15
+        if heard and self.sounds >= wanted and (self.arguments.video == "none" or self.frames >= wanted):
             self.code = 0
             GLib.idle_add(self.loop.quit)
+
+    def listen(self, buffer):
+        if self.arguments.tone is None:
+            return
+        self.samples.frombytes(buffer.extract_dup(0, buffer.get_size()))
+        if len(self.samples) >= WINDOW:
+            self.heard = loudest(self.samples[:WINDOW].tolist())
+            # Ten times a second is enough.
+            del self.samples[:]
 
     def offer(self, then):
         promise = Gst.Promise.new_with_change_func(then, None)
@@ -250,7 +295,7 @@ def main():
     parser.add_argument("url")
     parser.add_argument("--video", choices=["vp8", "h264", "none"], default="vp8")
     parser.add_argument("--token")
-    parser.add_argument("--tone", type=int, default=440)
+    parser.add_argument("--tone", type=int)
     parser.add_argument("--frames", type=int, default=25)
     parser.add_argument("--seconds", type=int, default=30)
     arguments = parser.parse_args()

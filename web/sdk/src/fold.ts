@@ -17,6 +17,8 @@ function apply(session: Session, event: SessionEvent): Session {
       return { ...session, title: event.plan.title, lobby: event.plan.lobby ?? false };
     case "state":
       return { ...session, state: event.state };
+    case "service":
+      return { ...session, services: services(session, event) };
     case "locked":
       return { ...session, locked: event.locked };
     case "opened":
@@ -35,6 +37,10 @@ function apply(session: Session, event: SessionEvent): Session {
     default:
       return members(session, event);
   }
+}
+
+function services(session: Session, { name, ready }: { name: string; ready: boolean }) {
+  return (session.services ?? []).map((one) => (one.name === name ? { name, ready } : one));
 }
 
 type MemberEvent = Extract<

@@ -1,5 +1,6 @@
 /** A meeting as one member has it: everything a page shows, and everything it may ask. */
 
+import { Board, type BoardEvents } from "./board.ts";
 import { Brokers } from "./brokers.ts";
 import { fold } from "./fold.ts";
 import { Others } from "./others.ts";
@@ -70,6 +71,7 @@ export class Meeting {
   #speakers = new Speakers();
   /** How good each connection was when it was judged last. */
   #judged = new WeakMap<Peer, Quality>();
+  #boards = new Set<Board>();
   #pass: MediaPass | undefined;
   #timer: ReturnType<typeof setInterval>;
 
@@ -134,6 +136,15 @@ export class Meeting {
   /** What this member sends. */
   sends(medium: Sent): readonly MediaStreamTrack[] {
     return this.#own.tracks(medium);
+  }
+
+  /** Opens the whiteboard of this member's room; it goes on through another broker, too. */
+  board(events: BoardEvents): Board {
+    const board = new Board(events, () => this.#boards.delete(board));
+    this.#boards.add(board);
+    // Not before whoever asked has it.
+    queueMicrotask(() => this.#lead(board));
+    return board;
   }
 
   /** The broker that media go through. */
@@ -228,6 +239,14 @@ export class Meeting {
     const { session, me } = this.#view;
     this.#own.follow(session, me, this.#door());
     this.#others.follow(session, me, this.#door());
+    for (const board of this.#boards) this.#lead(board);
+  }
+
+  #lead(board: Board): void {
+    const { session, me } = this.#view;
+    const room = session?.members?.find((one) => one.id === me)?.room;
+    const here = session?.state === "activated" && room !== undefined;
+    board.follow(here ? `${session.tenant}/${session.name}/${room}/${me}` : undefined, this.#door());
   }
 
   /** Makes every connection anew, with the broker that is in use now. */
@@ -291,6 +310,7 @@ export class Meeting {
     this.#watch.stop();
     this.#own.close();
     this.#others.close();
+    for (const board of this.#boards) board.close();
     this.#signalling.close();
     this.#change({ phase: "over", ...why });
   }

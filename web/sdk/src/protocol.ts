@@ -76,6 +76,8 @@ export interface Session {
   waiting_total: number;
   start_ms?: number;
   end_ms?: number;
+  /** What it needs, such as a recorder, and whether that is there. */
+  services?: { name: string; ready: boolean }[];
   rooms?: Room[];
   chat?: ChatLine[];
   members?: Member[];
@@ -98,6 +100,7 @@ interface OfFloor {
 export type SessionEvent = { seq: number; at_ms: number } & (
   | { event: "planned"; plan: Plan }
   | { event: "state"; state: SessionState }
+  | { event: "service"; name: string; ready: boolean }
   | { event: "locked"; locked: boolean }
   | { event: "joined"; person: Member }
   | { event: "away" | "back"; member: MemberId }

@@ -64,3 +64,11 @@ test("chairs lead, and whoever has the right", () => {
   const rights = { ...member("m1").rights, admin: true };
   expect(leads(member("m1", { rights }))).toBe(true);
 });
+
+test("a service comes and goes", () => {
+  const start = { ...session([member("m1")]), services: [{ name: "recorder", ready: false }] };
+  const now = after(start, { event: "service", name: "recorder", ready: true });
+  expect(now.services).toEqual([{ name: "recorder", ready: true }]);
+  expect(fold(now, { seq: 40, at_ms: 0, event: "service", name: "recorder", ready: false }).services?.[0]?.ready)
+    .toBe(false);
+});

@@ -1,12 +1,13 @@
 /** The meeting: the stage, what stands beside it, and the tools. */
 
 import type { Meeting, View } from "@sangam/sdk";
-import { LoaderCircle, Lock } from "lucide-react";
+import { Circle, LoaderCircle, Lock } from "lucide-react";
 import { useMemo, useRef, useState, type ReactNode } from "react";
 import { useTranslation } from "react-i18next";
 import type { Settings } from "../settings";
 import { Logo } from "../ui/Logo";
 import { Chat } from "./Chat";
+import { Laid } from "./Laid";
 import { Notices } from "./Notices";
 import { People } from "./People";
 import { Rising } from "./Reactions";
@@ -19,7 +20,7 @@ import { Toolbar, type Panel } from "./Toolbar";
 import { useMeeting } from "./useMeeting";
 import { useShortcuts } from "./useShortcuts";
 import { useTools } from "./useTools";
-import { leading, lobby, stage, type Layout } from "./view";
+import { leading, lobby, me, recorded, stage, type Layout } from "./view";
 
 /** Where whoever dictates has switched keys off: a word would press many. */
 const NO_KEYS = {};
@@ -57,6 +58,7 @@ function Inside({ meeting, settings, change, view }: MeetingPageProps & { view: 
   const [panel, setPanel] = useState<Panel>();
   const [layout, setLayout] = useState<Layout>("grid");
   const [pinned, setPinned] = useState<string>();
+  const [board, setBoard] = useState(false);
   const switches = useMemo(() => new Switches(meeting), [meeting]);
   const tools = useTools(meeting, view, settings, switches);
   const unread = useUnread(view, panel === "chat");
@@ -64,7 +66,7 @@ function Inside({ meeting, settings, change, view }: MeetingPageProps & { view: 
   const turn = () => setLayout(layout === "grid" ? "speaker" : "grid");
   const keys = useMemo(() => ({
     m: tools.microphone, v: tools.camera, s: tools.screen, h: tools.hand,
-    c: () => open("chat"), p: () => open("people"), l: turn,
+    c: () => open("chat"), p: () => open("people"), l: turn, b: () => setBoard((now) => !now),
   }), [tools]);
   useShortcuts(settings.keys ? keys : NO_KEYS);
   const { session } = view;
@@ -76,6 +78,14 @@ function Inside({ meeting, settings, change, view }: MeetingPageProps & { view: 
           {session?.locked && <Lock size={16} role="img" aria-label={t("lead.locked")} className="shrink-0" />}
           <span className="truncate">{session?.title || session?.name}</span>
         </h1>
+        <div role="status" className="empty:hidden">
+          {recorded(view) && (
+            <p className="flex items-center gap-2 rounded-lg border border-line bg-raised px-3 py-1.5 text-sm">
+              <Circle size={12} aria-hidden className="fill-stop text-stop" />
+              {t("stage.recorded")}
+            </p>
+          )}
+        </div>
         <Notices view={view} tools={tools} />
       </header>
       <div className="flex min-h-0 flex-1 gap-3 p-3">
@@ -83,6 +93,7 @@ function Inside({ meeting, settings, change, view }: MeetingPageProps & { view: 
           <StageView
             stage={stage(view, layout, pinned)} view={view} meeting={meeting}
             pinned={pinned} pin={setPinned}
+            board={board && <Laid key={me(view)?.room} meeting={meeting} view={view} />}
           />
           <Rising view={view} />
         </section>
@@ -97,6 +108,7 @@ function Inside({ meeting, settings, change, view }: MeetingPageProps & { view: 
       <Toolbar
         meeting={meeting} view={view} tools={tools} panel={panel} open={open} unread={unread}
         waiting={leading(view) ? lobby(view).length : 0} layout={layout} lay={setLayout}
+        board={board} turn={setBoard}
       />
       <Sound view={view} />
     </main>

@@ -16,11 +16,13 @@ export function Moderation({ member, tools }: { member: Member; tools: Tools }) 
   const { id, name } = member;
   const muted = member.muted.includes("audio");
   const dark = member.muted.includes("video");
-  const mute = (medium: "audio" | "video", on: boolean) =>
+  const still = member.muted.includes("board");
+  const mute = (medium: "audio" | "video" | "board", on: boolean) =>
     () => tools.ask({ do: "mute", member: id, medium, muted: on });
   const items: [string, () => void][] = [
     [t(muted ? "lead.unmute" : "lead.mute"), mute("audio", !muted)],
     [t(dark ? "lead.camera_give" : "lead.camera_take"), mute("video", !dark)],
+    [t(still ? "lead.board_give" : "lead.board_take"), mute("board", !still)],
     ...ROLES.filter((role) => role !== member.role).map((role): [string, () => void] =>
       [t("lead.role", { role: t(`role.${role}`) }), () => tools.ask({ do: "role", member: id, role })]),
     [t("lead.remove"), () => tools.ask({ do: "remove", member: id })],

@@ -11,7 +11,7 @@ import { Toggle } from "./Moderation";
 /** Keys and the translations of what they do. */
 export const KEYS: [string, string][] = [
   ["M", "keys.microphone"], ["V", "keys.camera"], ["S", "keys.screen"], ["H", "keys.hand"],
-  ["C", "keys.chat"], ["P", "keys.people"], ["L", "keys.layout"],
+  ["C", "keys.chat"], ["P", "keys.people"], ["B", "keys.board"], ["L", "keys.layout"],
 ];
 
 export interface SettingsProps {

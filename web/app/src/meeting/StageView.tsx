@@ -9,25 +9,28 @@ export interface StageProps extends Pick<TileProps, "view" | "meeting"> {
   stage: Stage;
   pinned: string | undefined;
   pin(key: string | undefined): void;
+  /** What is shown instead of a large picture. */
+  board: React.ReactNode;
 }
 
 export function StageView(props: StageProps) {
   const { t } = useTranslation();
-  const { stage, pinned, pin, view, meeting } = props;
+  const { stage, pinned, pin, view, meeting, board } = props;
   const show = (tile: Tile, small = false) => (
     <TileView
       key={tile.key} tile={tile} view={view} meeting={meeting} small={small}
       pinned={pinned === tile.key} pin={() => pin(pinned === tile.key ? undefined : tile.key)}
     />
   );
-  if (!stage.large) return <Grid tiles={stage.tiles} show={show} />;
+  const tiles = board && stage.large ? [stage.large, ...stage.tiles] : stage.tiles;
+  if (!stage.large && !board) return <Grid tiles={stage.tiles} show={show} />;
   return (
     <div className="flex size-full min-h-0 flex-col gap-3 lg:flex-row">
-      <div className="min-h-0 min-w-0 flex-1">{show(stage.large)}</div>
-      {stage.tiles.length > 0 && (
+      <div className="min-h-0 min-w-0 flex-1">{board || (stage.large && show(stage.large))}</div>
+      {tiles.length > 0 && (
         <div className="flex shrink-0 gap-3 overflow-auto p-0.5 lg:w-56 lg:flex-col" tabIndex={0}
           role="group" aria-label={t("stage.others")}>
-          {stage.tiles.map((tile) => (
+          {tiles.map((tile) => (
             <div key={tile.key} className="aspect-video w-40 shrink-0 lg:w-full">{show(tile, true)}</div>
           ))}
         </div>

@@ -2,14 +2,14 @@
 
 import type { Meeting, View } from "@sangam/sdk";
 import {
-  Hand, LayoutGrid, MessageSquare, Mic, MicOff, MonitorUp, MonitorX, PhoneOff, Settings2, UserSquare,
-  Users, Video, VideoOff,
+  Hand, LayoutGrid, MessageSquare, Mic, MicOff, MonitorUp, MonitorX, PhoneOff, Presentation, Settings2,
+  UserSquare, Users, Video, VideoOff,
 } from "lucide-react";
 import { useTranslation } from "react-i18next";
 import { IconButton } from "../ui/IconButton";
 import { Reactions } from "./Reactions";
 import type { Tools } from "./useTools";
-import { me, place, type Layout } from "./view";
+import { drawing, me, place, type Layout } from "./view";
 
 export type Panel = "chat" | "people" | "settings";
 
@@ -23,10 +23,13 @@ export interface ToolbarProps {
   waiting: number;
   layout: Layout;
   lay(layout: Layout): void;
+  /** Whether the whiteboard is open. */
+  board: boolean;
+  turn(board: boolean): void;
 }
 
 export function Toolbar(props: ToolbarProps) {
-  const { meeting, view, tools, panel, open, unread, waiting, layout, lay } = props;
+  const { meeting, view, tools, panel, open, unread, waiting, layout, lay, board, turn } = props;
   const { t } = useTranslation();
   const { audio, video, screen } = view.own;
   const raised = me(view)?.hand_ms !== undefined;
@@ -52,6 +55,10 @@ export function Toolbar(props: ToolbarProps) {
         label={t(raised ? "tool.hand_down" : "tool.hand_up")} press={tools.hand}
       />
       <Reactions tools={tools} />
+      <IconButton
+        icon={Presentation} look={board ? "on" : "plain"} pressed={board} label={t("tool.board")}
+        badge={board ? 0 : drawing(view)} press={() => turn(!board)}
+      />
       <span aria-hidden className="mx-1 hidden h-8 w-px bg-line sm:block" />
       <IconButton
         icon={MessageSquare} look={panel === "chat" ? "on" : "plain"} pressed={panel === "chat"}

@@ -2,8 +2,8 @@
 
 import { useEffect } from "react";
 
-/** Where letters are text, or look for an entry. */
-const TYPES = "input:not([type=checkbox]), textarea, select, [contenteditable], [role=listbox], [role=menu]";
+/** Where letters are text, look for an entry, or are keys of something else. */
+const TYPES = "input:not([type=checkbox]), textarea, select, [contenteditable], [role=listbox], [role=menu], [data-keys=own]";
 
 export function useShortcuts(keys: Readonly<Record<string, () => void>>): void {
   useEffect(() => {

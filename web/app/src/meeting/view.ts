@@ -53,6 +53,17 @@ export function place(view: View, member: MemberId): number | undefined {
   return at < 0 ? undefined : at + 1;
 }
 
+/** Whether somebody records: the service of that name says so. */
+export function recorded(view: View): boolean {
+  return view.session?.services?.some((one) => one.name === "recorder" && one.ready) ?? false;
+}
+
+/** How many others draw on the whiteboard. */
+export function drawing(view: View): number {
+  const holders = floorOf(view.session, me(view)?.room, "board")?.holders ?? [];
+  return holders.filter(({ member }) => member !== view.me).length;
+}
+
 export function leading(view: View): boolean {
   return leads(me(view));
 }

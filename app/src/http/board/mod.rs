@@ -1,0 +1,229 @@
+//! The whiteboard of a room, for pages: its reliable topic behind a WebSocket.
+//!
+//! A member draws with the floor `board` only, as with every medium. Reliable topics know no
+//! floors, so this door keeps them: `tenant/session/room/board` itself is granted to no member,
+//! and what a page sends is published there while the gate of `.../board/MEMBER` is open.
+//! docs/spec/board.md says what is said here.
+
+mod counts;
+mod line;
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use axum::Router;
+use axum::extract::Path;
+use axum::extract::ws::WebSocketUpgrade;
+use axum::http::HeaderMap;
+use axum::http::header::{HOST, ORIGIN};
+use axum::response::Response;
+use axum::routing::get;
+use sangam_broker::{Gates, TopicGate};
+use sangam_control::Problem;
+use sangam_control::session::unix_ms;
+use sangam_io::clock;
+use sangam_model::{Filter, Time, Topic};
+use sangam_node::Sample;
+
+use super::{Access, Shared, State};
+use counts::{Counts, Refused};
+
+/// Boards that pages of one broker have open at once; each has a door of its own.
+const OPEN_MAX: usize = 1_000;
+/// Bytes of an event, as reliable topics have it.
+const EVENT_LEN_MAX: usize = 65_536;
+
+/// The boards of a broker: who may draw, and what was counted.
+#[derive(Debug, Default)]
+pub(crate) struct Boards {
+    floors: RwLock<Gates>,
+    counts: Counts,
+}
+
+/// One open board among [`OPEN_MAX`]; counted until it is dropped.
+#[derive(Debug)]
+struct Ticket(Arc<Boards>);
+
+/// Where a member draws.
+#[derive(Debug)]
+struct Place {
+    /// The board's topic.
+    board: Topic,
+    /// The topic that stands for the member's floor.
+    own: Topic,
+}
+
+/// What a member's token says of a board.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Rights {
+    /// Whether it may draw, while it holds the floor.
+    draws: bool,
+    /// When that ends, in milliseconds since 1970.
+    until_ms: u64,
+}
+
+impl Boards {
+    /// Takes a session server's word on who holds a floor.
+    pub(crate) fn gate(&self, prefix: &Topic, gate: TopicGate) {
+        let mut floors = self.floors.write().unwrap_or_else(PoisonError::into_inner);
+        floors.set(clock::now(), prefix, gate);
+    }
+
+    /// Samples for `/metrics`.
+    pub(super) fn samples(&self) -> Vec<Sample> {
+        self.counts.samples()
+    }
+
+    fn is_open(&self, topic: &Topic) -> bool {
+        let floors = self.floors.read().unwrap_or_else(PoisonError::into_inner);
+        floors.is_open(topic)
+    }
+
+    fn enter(self: &Arc<Self>) -> Option<Ticket> {
+        let open = &self.counts.open;
+        let one_more = |open| (open < OPEN_MAX).then_some(open + 1);
+        let taken = open.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more);
+        taken.is_ok().then(|| Ticket(Arc::clone(self)))
+    }
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        self.0.counts.open.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Place {
+    fn new(levels: [&str; 4]) -> Result<Self, Problem> {
+        let [tenant, session, room, member] = levels;
+        let topic = |text: String| {
+            let one_level = levels.iter().all(|level| !level.contains('/'));
+            let topic = Topic::new(&text).ok();
+            let topic = topic.filter(|topic| one_level && !topic.is_system());
+            topic.ok_or_else(|| Problem::bad("a session, a room or a member has no such name"))
+        };
+        Ok(Self {
+            board: topic(format!("{tenant}/{session}/{room}/board"))?,
+            own: topic(format!("{tenant}/{session}/{room}/board/{member}"))?,
+        })
+    }
+
+    /// What a token grants here.
+    fn rights(&self, access: &Access, token: Option<&str>) -> Result<Rights, Problem> {
+        let Some(tokens) = &access.tokens else {
+            return Ok(Rights {
+                draws: true,
+                until_ms: u64::MAX,
+            });
+        };
+        let token = token.ok_or_else(|| {
+            Problem::unauthorized("a token is needed")
+                .with("code", "no_token")
+                .hint("show the token that signalling gave for media")
+        })?;
+        let rights = tokens.check(token).map_err(|error| {
+            Problem::unauthorized(error.to_string()).with("code", "invalid_token")
+        })?;
+        let until_ms = rights.expires.saturating_mul(1_000);
+        let grants = rights.grants(Time::NEVER);
+        if !grants.may_subscribe(&Filter::from(&self.board)) {
+            return Err(
+                Problem::forbidden("the token is for another room").with("code", "forbidden")
+            );
+        }
+        Ok(Rights {
+            draws: grants.may_publish(&self.own),
+            until_ms,
+        })
+    }
+}
+
+impl Rights {
+    fn are_over(self) -> bool {
+        unix_ms() >= self.until_ms
+    }
+}
+
+pub(super) fn routes() -> Router<Arc<State>> {
+    Router::new().route("/v1/boards/{tenant}/{session}/{room}/{member}", get(open))
+}
+
+async fn open(
+    state: Shared,
+    Path((tenant, session, room, member)): Path<(String, String, String, String)>,
+    headers: HeaderMap,
+    upgrade: WebSocketUpgrade,
+) -> Result<Response, Problem> {
+    let boards = &state.boards;
+    if !is_known(&state, &headers) {
+        boards.counts.refuse(Refused::Origin);
+        return Err(Problem::forbidden("this page is none of this broker's")
+            .hint("name its broker in page.brokers"));
+    }
+    let place = Place::new([&tenant, &session, &room, &member])?;
+    let Some(ticket) = boards.enter() else {
+        boards.counts.refuse(Refused::Busy);
+        return Err(Problem::unavailable("too many boards are open here").with("code", "busy"));
+    };
+    let upgrade = upgrade
+        .max_message_size(EVENT_LEN_MAX)
+        .max_frame_size(EVENT_LEN_MAX);
+    let state = Arc::clone(&state.0);
+    Ok(upgrade.on_upgrade(move |socket| line::serve(state, (place, ticket), socket)))
+}
+
+/// Browsers let any page open a WebSocket, and tell whose it is (RFC 6455 section 10.2).
+fn is_known(state: &State, headers: &HeaderMap) -> bool {
+    let text = |name| headers.get(name).map(|value| value.to_str().unwrap_or(""));
+    let Some(origin) = text(ORIGIN) else {
+        return true;
+    };
+    let own = origin.split_once("://").map(|(_, authority)| authority);
+    (own.is_some() && own == text(HOST)) || state.page.knows(origin)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn gate(revision: u64, open: &[&str]) -> TopicGate {
+        TopicGate {
+            epoch: 1,
+            revision,
+            open: Some(open.iter().map(|&level| level.to_owned()).collect()),
+        }
+    }
+
+    #[test]
+    fn a_member_draws_while_it_holds_the_floor() {
+        let boards = Boards::default();
+        let place = Place::new(["acme", "weekly", "main", "m17"]).unwrap();
+        let prefix = Topic::new("acme/weekly/main/board").unwrap();
+        boards.gate(&prefix, gate(1, &["m3"]));
+        assert!(!boards.is_open(&place.own));
+        boards.gate(&prefix, gate(2, &["m3", "m17"]));
+        assert!(boards.is_open(&place.own));
+    }
+
+    #[test]
+    fn names_are_levels_of_topics() {
+        for levels in [
+            ["a/b", "weekly", "main", "m1"],
+            ["acme", "", "main", "m1"],
+            ["acme", "weekly", "+", "m1"],
+            ["$sangam", "weekly", "main", "m1"],
+            ["acme", "weekly", "main", "#"],
+        ] {
+            assert!(Place::new(levels).is_err(), "{levels:?}");
+        }
+    }
+
+    #[test]
+    fn only_so_many_are_open_at_once() {
+        let boards = Arc::new(Boards::default());
+        let mut tickets: Vec<_> = (0..OPEN_MAX).map(|_| boards.enter().unwrap()).collect();
+        assert!(boards.enter().is_none());
+        tickets.pop();
+        assert!(boards.enter().is_some());
+    }
+}
