@@ -1,7 +1,7 @@
 //! Credentials for TURN servers (RFC 8656) that share a secret with this broker.
 //!
-//! draft-uberti-behave-turn-rest-00 section 2.2, which coturn and others take: the name is the second
-//! since 1970 at which it ends, a colon, and anything; the password is the name's HMAC-SHA1.
+//! draft-uberti-behave-turn-rest-00 section 2.2, which coturn and others take: the name is the
+//! second since 1970 at which it ends, a colon, and anything; the password its HMAC-SHA1.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 

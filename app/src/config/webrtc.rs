@@ -8,7 +8,7 @@ use super::SECRET_LEN_MIN;
 
 /// Relays that peers are told; each one costs a peer's ICE a round of its own.
 const RELAYS_MAX: usize = 8;
-/// How long a relay's credentials are good, in seconds: at least a few checks of ICE, at most a day.
+/// How long a relay's credentials are good, in seconds: some checks of ICE at least, a day at most.
 const SECONDS: std::ops::RangeInclusive<u64> = 60..=86_400;
 
 /// Addresses of the broker, and relays.

@@ -1,7 +1,7 @@
 //! Handshakes that overtook the word of whose they are.
 //!
-//! A peer of another shard is known here once that shard has told; its first DTLS flight follows its
-//! first STUN request at once, and the library behind it waits a second before it says it again.
+//! A peer of another shard is known here once that shard has told; its first DTLS flight follows
+//! its first STUN request at once, and is said again after a second at the earliest.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;

@@ -29,8 +29,8 @@ const RETURN_WITHIN: Duration = Duration::from_secs(30);
 const ADDRESSES: usize = 8;
 /// Rounds of one call: with a pacer each packet needs one.
 const ROUNDS: usize = 128;
-/// What the pacer calls at once. It lets one packet go for each look at the clock, and would have the
-/// clock move between them; but what is late by as little is not late.
+/// What the pacer calls at once. It lets one packet go for each look at the clock, and would have
+/// the clock move between them; but what is late by as little is not late.
 const AT_ONCE: Duration = Duration::from_micros(1);
 /// The request number of a peer's token; others are counted from 1.
 const TOKEN: u32 = 0;

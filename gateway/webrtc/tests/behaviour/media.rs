@@ -191,8 +191,8 @@ fn who_leaves_is_gone_at_once_and_so_are_its_streams() {
     assert_eq!((stage.gateway.peers(), stage.count("left")), (0, 1));
 }
 
-/// The library lets one packet go for each look at the clock: whoever looks once for each burst, and
-/// then by timers, sends a hundred packets a second and is further behind with every picture.
+/// The library lets one packet go for each look at the clock: whoever looks once for each burst,
+/// and then by timers, sends a hundred packets a second and falls behind with every picture.
 #[test]
 fn the_packets_of_a_picture_leave_together() {
     const PICTURES: usize = 100;
