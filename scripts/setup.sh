@@ -41,6 +41,7 @@ python3-gi|/usr/bin/python3 -c "import gi"|its WebRTC by a script
 gir1.2-gst-plugins-bad-1.0|test -e /usr/lib/*/girepository-1.0/GstWebRTC-1.0.typelib|the same
 gstreamer1.0-libav|gst-inspect-1.0 --exists avdec_h264|its H.264 decoder
 chromium|command -v chromium|a browser for the pages
+coturn|command -v turnserver|a relay that is not ours
 '
 
 say() { printf 'setup: %s\n' "$*"; }
@@ -130,6 +131,16 @@ check_packages() { # purpose
     done <<<"$(wanted "$1")"
     if ((${#missing[@]} > 0)); then
         install "${missing[@]}"
+        quieten "${missing[@]}"
+    fi
+}
+
+# Tests start what they need: a server that a package brought stays out of the way.
+quieten() { # packages that were just installed
+    local by
+    if [[ " $* " == *' coturn '* && -d /run/systemd/system ]]; then
+        by=$(become_root)
+        ${by:+"$by"} systemctl disable --now --quiet coturn || true
     fi
 }
 

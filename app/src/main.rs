@@ -26,6 +26,7 @@ mod pem;
 mod sdp;
 mod sessions;
 mod stop;
+mod turn;
 
 use std::process::ExitCode;
 

@@ -68,13 +68,18 @@ async function start({ name, host, http, others, more, variables }: Wanted) {
   return { broker: { origin: `http://${ready.http}`, kill }, udp: ready.udp[0] ?? "" };
 }
 
-/** Two linked brokers; the first one hosts the sessions. Beyond this machine they want a token. */
-export async function two(host = "127.0.0.1"): Promise<[Broker, Broker]> {
+/**
+ * Two linked brokers; the first one hosts the sessions. Beyond this machine they want a token. `more` are
+ * variables of both.
+ */
+export async function two(
+  host = "127.0.0.1", more: Record<string, string> = {},
+): Promise<[Broker, Broker]> {
   const [a, b] = [await port(host), await port(host)];
   const [of, at] = [`http://${host}:${a}`, `http://${host}:${b}`];
   const open = host === "127.0.0.1";
   const variables: Record<string, string> = open
-    ? {} : { SANGAM_API_TOKEN: OPERATOR, SANGAM_LINKS_ACCEPT: `${host}/32` };
+    ? more : { SANGAM_API_TOKEN: OPERATOR, SANGAM_LINKS_ACCEPT: `${host}/32`, ...more };
   const first = await start({ name: "a", host, http: a, others: [at], more: [], variables });
   const second = await start({
     name: "b", host, http: b, others: [of], more: ["--link", first.udp],

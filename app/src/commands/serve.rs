@@ -23,6 +23,7 @@ use crate::exit::{Exit, Failure, io};
 use crate::identity::Identity;
 use crate::monitor::{Monitor, Sampler, follow};
 use crate::stop::{Signals, Wish};
+use crate::turn::Relays;
 use crate::{assemble, http, output, sessions};
 
 /// How long HTTP requests may go on once the broker is to end.
@@ -83,6 +84,7 @@ async fn serve(
     let state = Arc::new(http::State {
         broker,
         webrtc,
+        relays: Relays::of(&config.webrtc),
         name: config.broker.name,
         access,
         address,

@@ -42,6 +42,9 @@ pub(crate) fn check(config: &Config) -> Vec<(String, String)> {
             wrong.add(format!("auth.keys[{i}]"), fault);
         }
     }
+    for (key, fault) in config.webrtc.faults() {
+        wrong.add(format!("webrtc.{key}"), fault);
+    }
     for (key, fault) in config.page.faults() {
         wrong.add(format!("page.{key}"), fault);
     }

@@ -19,7 +19,7 @@ pub(super) enum Kind {
 }
 
 /// All keys with dots between; tables in arrays (`link`, `leg`) stand without an index.
-pub(super) const KEYS: [(&str, Kind); 85] = [
+pub(super) const KEYS: [(&str, Kind); 88] = [
     ("broker.name", Kind::Text),
     ("broker.region", Kind::Text),
     ("broker.data_dir", Kind::Text),
@@ -70,6 +70,9 @@ pub(super) const KEYS: [(&str, Kind); 85] = [
     ("api.token", Kind::Text),
     ("api.legs_allow", Kind::Texts),
     ("webrtc.public", Kind::Texts),
+    ("webrtc.turn", Kind::Texts),
+    ("webrtc.turn_secret", Kind::Text),
+    ("webrtc.turn_seconds", Kind::Number),
     ("auth.required", Kind::Switch),
     ("auth.keys", Kind::Texts),
     ("auth.keys.kid", Kind::File),

@@ -12,8 +12,9 @@ mod page;
 mod reliable;
 mod sessions;
 mod threshold;
+mod webrtc;
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -33,6 +34,7 @@ pub(crate) use page::Page;
 pub(crate) use reliable::Reliable;
 pub(crate) use sessions::Sessions;
 pub(crate) use threshold::Threshold;
+pub(crate) use webrtc::WebRtc;
 
 /// The port of UDP and TCP unless told otherwise.
 pub(crate) const PORT: u16 = 4_600;
@@ -154,13 +156,6 @@ pub(crate) enum Rtcp {
     NextPort,
     /// The same port as RTP (RFC 5761).
     Mux,
-}
-
-/// How WebRTC peers find the broker.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub(crate) struct WebRtc {
-    pub(crate) public: Vec<IpAddr>,
 }
 
 /// Who may use the HTTP API.

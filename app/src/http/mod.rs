@@ -4,6 +4,7 @@ mod access;
 mod board;
 mod broker;
 mod health;
+mod ice;
 mod keeper;
 mod legs;
 mod metrics;
@@ -31,6 +32,7 @@ use sangam_webrtc::WebRtc;
 
 use crate::beside;
 use crate::monitor::{Latest, unix_ms};
+use crate::turn::Relays;
 
 pub(crate) use access::Access;
 pub(crate) use board::Boards;
@@ -47,6 +49,8 @@ pub(crate) struct State {
     pub(crate) broker: Arc<Broker>,
     /// Its WebRTC gateway, if it has one.
     pub(crate) webrtc: Option<Arc<WebRtc>>,
+    /// The relays that peers are told, if there are any.
+    pub(crate) relays: Option<Relays>,
     /// Its name.
     pub(crate) name: String,
     /// Who may do what.
@@ -104,6 +108,7 @@ fn router(state: Arc<State>) -> Router {
         .layer(DefaultBodyLimit::max(BODY_LEN_MAX))
         .merge(webrtc::routes())
         .merge(board::routes())
+        .merge(ice::routes())
         .merge(page::routes())
         .layer(from_fn_with_state(Arc::clone(&state), origins::shared))
         .with_state(state)
@@ -146,7 +151,8 @@ async fn nothing_here() -> Problem {
     Problem::not_found("there is nothing here").hint(
         "there are /m/TENANT/SESSION (the meeting page), /v1/page, /healthz, /readyz, \
          /metrics, /v1/broker, /v1/streams, /v1/map, /v1/locate, \
-         /v1/legs, /v1/network, /v1/network.xml, /v1/network.xsd, /v1/xpath, /v1/whip/TOPIC and \
+         /v1/legs, /v1/ice, \
+         /v1/network, /v1/network.xml, /v1/network.xsd, /v1/xpath, /v1/whip/TOPIC and \
          /v1/whep/TOPIC; where sessions are hosted, /v1/sessions, /v1/openapi.json and \
          /v1/xgsp.xsd",
     )

@@ -16,7 +16,7 @@ use sangam_webrtc::{Join, JoinError, Joined, OFFER_LEN_MAX, OfferError, PeerId, 
 use sangam_wire::Refusal;
 use serde_json::{Value, json};
 
-use super::{Shared, State};
+use super::{Shared, State, ice};
 
 const SDP: &str = "application/sdp";
 const FRAGMENT: &str = "application/trickle-ice-sdpfrag";
@@ -79,7 +79,8 @@ async fn join(
         (ETAG, etag(&joined)),
         (ACCEPT_PATCH, FRAGMENT.to_owned()),
     ];
-    Ok((StatusCode::CREATED, more, joined.answer).into_response())
+    let relays = ice::links(state);
+    Ok((StatusCode::CREATED, more, relays, joined.answer).into_response())
 }
 
 /// Candidates that were found later, or a restart of ICE (RFC 9725 section 4.3).

@@ -145,7 +145,12 @@ impl Broker {
             .split(' ')
             .collect::<Vec<_>>();
         args.extend(more);
-        let mut process = Running::start(sangam(&args));
+        Self::of(sangam(&args))
+    }
+
+    /// A broker that a command starts, which must listen on UDP, TCP and HTTP and say so as JSON.
+    pub(crate) fn of(command: Command) -> Self {
+        let mut process = Running::start(command);
         let ready = process.json_line();
         let address = |value: &Value| value.as_str().unwrap().parse().unwrap();
         Self {

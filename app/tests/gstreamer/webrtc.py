@@ -239,6 +239,7 @@ class Peer:
         try:
             with self.request("POST", self.arguments.url, offer) as answer:
                 self.location = answer.headers["Location"]
+                say(event="answered", links=answer.headers.get_all("Link", []))
                 text = answer.read()
         except urllib.error.HTTPError as error:
             say(event="refused", status=error.code, body=error.read().decode())

@@ -1,7 +1,6 @@
 //! Datagrams from outside: whose they are, and which shard it is that owns the peer.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
 
 use sangam_io::pool::PacketMut;
 use sangam_io::port::{Context, PeerKey};
@@ -9,6 +8,7 @@ use sangam_model::Time;
 use str0m::net::{DatagramRecv, Protocol, Receive};
 
 use crate::credentials::{self, Ufrag};
+use crate::early::Flight;
 use crate::port::WebRtcPort;
 use crate::table::{Home, Note};
 
@@ -92,25 +92,41 @@ impl WebRtcPort {
         match self.table.home(inbound.from) {
             Some(Home::Here(key)) => self.drive(key, Some(inbound), cx),
             Some(Home::Shard(shard)) => self.forward(shard, inbound, cx),
+            // RFC 7983 section 7: DTLS.
+            None if matches!(inbound.bytes.first(), Some(20..=63)) => self.wait(inbound, cx),
             None => self.parts.counts.strangers.one(),
         }
     }
 
+    /// Keeps a datagram until a shard says that it is for a peer of its own.
+    fn wait(&mut self, inbound: Inbound<'_>, cx: &mut Context<'_>) {
+        let Inbound { from, to, .. } = inbound;
+        let Some(packet) = cx.pool.copy(inbound.bytes).map(PacketMut::freeze) else {
+            return self.parts.counts.overflow.one();
+        };
+        let gone = self.early.keep(cx.now, Flight { from, to, packet });
+        self.parts.counts.strangers.add(gone);
+    }
+
     /// Hands a datagram to the shard that owns its peer.
     fn forward(&mut self, shard: u16, inbound: Inbound<'_>, cx: &mut Context<'_>) {
-        let counts = Arc::clone(&self.parts.counts);
-        let Some(packet) = cx.pool.copy(inbound.bytes).map(PacketMut::freeze) else {
-            return counts.overflow.one();
-        };
+        let Inbound { from, to, .. } = inbound;
+        match cx.pool.copy(inbound.bytes).map(PacketMut::freeze) {
+            Some(packet) => self.hand_over(shard, Flight { from, to, packet }),
+            None => self.parts.counts.overflow.one(),
+        }
+    }
+
+    fn hand_over(&mut self, shard: u16, Flight { from, to, packet }: Flight) {
         let note = Note::Datagram {
             packet,
-            from: inbound.from,
-            to: inbound.to,
+            from,
+            to,
             via: self.parts.number,
         };
         match self.parts.group.tell(shard, note) {
-            true => counts.forwarded.one(),
-            false => counts.overflow.one(),
+            true => self.parts.counts.forwarded.one(),
+            false => self.parts.counts.overflow.one(),
         }
     }
 
@@ -186,7 +202,10 @@ impl WebRtcPort {
             }
             Note::Owner { from, shard } => {
                 if !self.table.claim(from, Home::Shard(shard), cx.now) {
-                    self.parts.counts.addresses_full.one();
+                    return self.parts.counts.addresses_full.one();
+                }
+                for flight in self.early.take(cx.now, from) {
+                    self.hand_over(shard, flight);
                 }
             }
             Note::Gone(address) => self.table.forget(address),

@@ -6,11 +6,11 @@
 //! publish, WHEP to play.
 //!
 //! A packet's way in: `inbound` finds the peer (STUN requests name its shard, see `credentials`;
-//! other packets are known by their address, see `table`), `peer` drives the library's machine
-//! for it, `ingest` makes events. Its way out: the shard hands a burst to `port`, `egress` puts it
-//! into the right medium (`slot`) of each receiver with the numbers of `rewrite` and the layer
-//! that `layers` chooses, the library encrypts, and `outbox` sends for all peers together. `tcp`
-//! carries the same in units of connections.
+//! other packets are known by their address, see `table`, and handshakes may be `early`), `peer`
+//! drives the library's machine for it, `ingest` makes events. Its way out: the shard hands a burst
+//! to `port`, `egress` puts it into the right medium (`slot`) of each receiver with the numbers of
+//! `rewrite` and the layer that `layers` chooses, the library encrypts, and `outbox` sends for all
+//! peers together. `tcp` carries the same in units of connections.
 //!
 //! `signalling` answers offers in the thread of whoever asks: a shard only ever sees peers that
 //! are ready.
@@ -18,6 +18,7 @@
 mod clock;
 mod counts;
 mod credentials;
+mod early;
 mod egress;
 mod gateway;
 mod inbound;

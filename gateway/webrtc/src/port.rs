@@ -19,6 +19,7 @@ use sangam_wire::{Event, Message};
 use crate::clock::Clock;
 use crate::counts::Counts;
 use crate::credentials::{self, Ufrag};
+use crate::early::Early;
 use crate::inbound::Inbound;
 use crate::item::Item;
 use crate::outbox::Outbox;
@@ -57,6 +58,7 @@ pub(crate) struct WebRtcPort {
     pub(crate) by_ufrag: HashMap<Ufrag, PeerKey>,
     pub(crate) by_id: HashMap<PeerId, PeerKey>,
     pub(crate) table: Table,
+    pub(crate) early: Early,
     pub(crate) wheel: Wheel<PeerKey>,
     pub(crate) due: Vec<PeerKey>,
     pub(crate) out: Outbox,
@@ -74,6 +76,7 @@ impl WebRtcPort {
             by_ufrag: HashMap::new(),
             by_id: HashMap::new(),
             table: Table::default(),
+            early: Early::default(),
             wheel: Wheel::new(clock::now()),
             due: Vec::new(),
             burst: Vec::new(),

@@ -76,7 +76,8 @@ pub(crate) const ALL: &[Experiment] = &[
     },
     Experiment {
         name: "webrtc-fanout",
-        about: "CPU per packet to 100 WebRTC subscribers and more, real SRTP, against raw sends",
+        about: "one sender to 100 to 800 WebRTC subscribers and over four brokers: CPU per packet, \
+                loss, links, joins",
         run: webrtc_fanout::run,
     },
     Experiment {

@@ -6,6 +6,7 @@ use std::time::Duration;
 use sangam_broker::{Admit, DropReason, LinkId, Parent, Route, Shedder, Verdict};
 use sangam_io::pool::{Packet, PacketMut};
 use sangam_model::{Class, StreamId};
+use sangam_wire::feedback::Feedback;
 use sangam_wire::{Event, Flags, Header, WireError, is_event};
 
 use super::Lane;
@@ -39,6 +40,8 @@ pub(super) struct StreamState {
     /// A full ring cut a frame, and this waits for the next that decodes by itself.
     cut: Option<Shedder>,
     bucket: Bucket,
+    /// Its last event went nowhere, as it did not hold the floor.
+    muted: bool,
 }
 
 impl Lane {
@@ -103,10 +106,15 @@ impl Lane {
             // A new way brings the stream, and its announcement is not taken yet.
             return self.early(packet, source);
         }
-        let habits = match self.check(header, route, source) {
-            Ok(habits) => habits,
+        let (habits, opened) = match self.check(header, route, source) {
+            Ok(checked) => checked,
             Err(reason) => return self.counters.dropped(reason),
         };
+        if opened && header.class == Class::Video && !header.flags.contains(Flags::KEY) {
+            // It goes on in its middle: nobody can show it before its next key frame.
+            self.gate.handle(self.now, header, &Feedback::KeyFrame);
+            self.pass_feedback();
+        }
         // At its last hop an event still serves the clients here.
         let spent = header.hop_limit <= 1;
         Event::lower_hop_limit(&mut packet);
@@ -161,20 +169,21 @@ impl Lane {
     }
 
     /// Whether this source may send this stream, and whether the event is new; then the habits
-    /// of the stream.
+    /// of the stream, and whether it is the first after a floor was closed to it.
     fn check(
         &mut self,
         header: &Header,
         route: &Route,
         source: Source,
-    ) -> Result<Shedder, DropReason> {
+    ) -> Result<(Shedder, bool), DropReason> {
         may_send(route, source)?;
-        if route.closed {
-            return Err(DropReason::GateClosed);
-        }
         let limit = self.publisher_packets_per_s;
         let now = self.now;
         let state = self.stream_state(route.index, header.stream);
+        if route.closed {
+            state.muted = true;
+            return Err(DropReason::GateClosed);
+        }
         if matches!(route.parent, Parent::Local { .. }) && !state.bucket.admits(now, limit) {
             return Err(DropReason::FloodPublisher);
         }
@@ -186,7 +195,8 @@ impl Lane {
         match window.insert(now, header.sequence) {
             Verdict::New => {
                 state.habits.admit(header, Duration::ZERO, false);
-                Ok(state.habits)
+                let opened = header.class != Class::Rtcp && std::mem::take(&mut state.muted);
+                Ok((state.habits, opened))
             }
             Verdict::Duplicate => Err(DropReason::Duplicate),
             Verdict::Old => Err(DropReason::TooOld),

@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use sangam_broker::{DropReason, TopicGate};
-use sangam_client::{Client, Received};
+use sangam_client::{Client, Outgoing, Received};
 use sangam_model::{Class, StreamId};
 use sangam_node::Broker;
 use sangam_wire::Event;
+use sangam_wire::feedback::Feedback;
 
 use crate::support::raw::*;
 use crate::support::*;
@@ -105,4 +106,37 @@ fn a_floor_that_is_given_opens_and_one_that_is_taken_closes() {
     let before = closed();
     say_until(&mut anna, &mut sequence, || closed() > before);
     assert!(!hears(&mut listener, from));
+}
+
+#[test]
+fn a_camera_that_gets_the_floor_in_the_middle_is_asked_for_a_key_frame() {
+    let broker = start(config(1));
+    for (member, revision) in [("m1", 1), ("m2", 3)] {
+        let mut anna = match member {
+            "m1" => udp(&broker),
+            _ => door(&broker),
+        };
+        let mut listener = udp(&broker);
+        subscribe(&mut listener, "acme/weekly/#");
+        give(&broker, (1, revision), &[]);
+        let name = format!("{FLOOR}/{member}");
+        let mut camera = publish_media(&mut anna, &name, video());
+        let mut show = |anna: &mut Client| {
+            // The middle of a picture.
+            camera.send(Outgoing::new(b"picture")).expect("sent");
+            match anna.recv(Duration::from_millis(20)) {
+                Some(Received::Feedback { feedback, .. }) => Some(feedback),
+                _ => None,
+            }
+        };
+        let closed = || dropped(&broker, DropReason::GateClosed);
+        let before = closed();
+        eventually("the counter", || {
+            assert_eq!(show(&mut anna), None, "nobody sees it");
+            closed() > before
+        });
+        give(&broker, (1, revision + 1), &[member]);
+        let asked = || show(&mut anna) == Some(Feedback::KeyFrame);
+        eventually("a request for a key frame", asked);
+    }
 }

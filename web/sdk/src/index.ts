@@ -4,6 +4,7 @@ export { enter, facts, type Named, type PageFacts } from "./api.ts";
 export { Board, BOARD_EVENT_MAX, type BoardEvents } from "./board.ts";
 export { answers, Brokers } from "./brokers.ts";
 export { floorOf, fold, holds, leads } from "./fold.ts";
+export { relays } from "./ice.ts";
 export { Meeting, type JoinOptions, type Reaction, type View } from "./meeting.ts";
 export type { OwnState, Sent } from "./own.ts";
 export { Peer, PeerError, type Door, type PeerState } from "./peer.ts";

@@ -1,5 +1,7 @@
 /** One WebRTC connection with a broker: an offer by POST, its answer, and what comes later. */
 
+import { relays } from "./ice.ts";
+
 /** Where to offer, and what to show there. */
 export interface Door {
   origin: string;
@@ -13,6 +15,7 @@ const ANSWER_MS = 4_000;
 const CONNECT_MS = 6_000;
 /** How long before a token that did not get through is shown again. */
 const SHOW_MS = 2_000;
+const BUNDLED: RTCConfiguration = { bundlePolicy: "max-bundle" };
 
 export class PeerError extends Error {
   /** HTTP status; 0 if nothing came back. */
@@ -42,12 +45,14 @@ export class Peer {
     this.#token = door.token;
     // One port for everything, and no candidates of our own to wait for: brokers learn them from
     // the checks.
-    this.pc = new RTCPeerConnection({ bundlePolicy: "max-bundle" });
+    this.pc = new RTCPeerConnection(BUNDLED);
     this.pc.addEventListener("connectionstatechange", () => this.#changed());
   }
 
   /** Offers what has been added to `pc`. */
   protected async offer(path: string): Promise<void> {
+    await this.#relay();
+    if (this.#closed) return;
     await this.pc.setLocalDescription(await this.pc.createOffer());
     const sdp = this.pc.localDescription?.sdp ?? "";
     this.#shown = this.#token;
@@ -72,6 +77,7 @@ export class Peer {
   /** Starts ICE anew, as after a change of networks: DTLS and the streams go on. */
   async restart(): Promise<void> {
     if (!this.#resource || !this.pc.remoteDescription) throw new PeerError(0, "never connected");
+    await this.#relay();
     const before = this.pc.remoteDescription.sdp;
     await this.pc.setLocalDescription(await this.pc.createOffer({ iceRestart: true }));
     const fragment = iceOf(this.pc.localDescription?.sdp ?? "");
@@ -117,6 +123,12 @@ export class Peer {
 
   get closed(): boolean {
     return this.#closed;
+  }
+
+  /** Candidates that are gathered from now on are those of the broker's relays, too. */
+  async #relay(): Promise<void> {
+    const iceServers = await relays({ origin: this.door.origin, token: this.#token });
+    if (iceServers.length > 0 && !this.#closed) this.pc.setConfiguration({ ...BUNDLED, iceServers });
   }
 
   async #delete(): Promise<void> {

@@ -14,7 +14,7 @@ export interface Report {
   media: Outcome;
   /** Milliseconds there and back, once media got through. */
   rttMs?: number;
-  /** How media go: `udp` or `tcp`. */
+  /** How media go: `udp`, `tcp`, or `relay` by a server between. */
   way?: string;
 }
 
@@ -78,9 +78,11 @@ async function way(pc: RTCPeerConnection): Promise<Partial<Report>> {
   const stats = await pc.getStats();
   const all = [...stats.values()] as Pair[];
   const pair = all.find((one) => one.type === "candidate-pair" && one.nominated);
-  const local = stats.get(pair?.localCandidateId ?? "") as { protocol?: string } | undefined;
+  const local = stats.get(pair?.localCandidateId ?? "") as
+    { protocol?: string; candidateType?: string } | undefined;
   const found: Partial<Report> = {};
   if (pair?.currentRoundTripTime !== undefined) found.rttMs = pair.currentRoundTripTime * 1_000;
-  if (local?.protocol) found.way = local.protocol;
+  const way = local?.candidateType === "relay" ? "relay" : local?.protocol;
+  if (way) found.way = way;
   return found;
 }

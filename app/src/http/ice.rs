@@ -1,0 +1,54 @@
+//! Relays for networks that let nothing else pass: in an answer of its own, and beside those of
+//! WHIP and WHEP.
+
+use std::sync::Arc;
+
+use axum::http::header::{CACHE_CONTROL, LINK};
+use axum::http::{HeaderMap, HeaderValue};
+use axum::response::IntoResponse;
+use axum::routing::get;
+use axum::{Json, Router};
+use sangam_control::Problem;
+use serde_json::json;
+
+use super::{Shared, State};
+use crate::turn::{Credentials, Relays};
+
+pub(super) fn routes() -> Router<Arc<State>> {
+    Router::new().route("/v1/ice", get(servers))
+}
+
+/// What `RTCConfiguration` takes as `iceServers`, and for how long; for whoever may be a client.
+async fn servers(state: Shared, headers: HeaderMap) -> Result<impl IntoResponse, Problem> {
+    state.access.client_token(&headers)?;
+    let mut servers = Vec::new();
+    if let Some((relays, Credentials { username, password })) = relays(&state) {
+        servers.push(json!({
+            "urls": relays.urls, "username": username, "credential": password,
+        }));
+    }
+    let ttl = state.relays.as_ref().map(|relays| relays.ttl.as_secs());
+    let body = json!({ "ice_servers": servers, "ttl_s": ttl });
+    Ok(([(CACHE_CONTROL, "no-store")], Json(body)))
+}
+
+/// RFC 9725 section 4.6: a link for each relay.
+pub(super) fn links(state: &State) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    let Some((relays, Credentials { username, password })) = relays(state) else {
+        return headers;
+    };
+    for url in &relays.urls {
+        let link = format!(
+            "<{url}>; rel=\"ice-server\"; username=\"{username}\"; credential=\"{password}\"; \
+             credential-type=\"password\""
+        );
+        headers.extend(HeaderValue::try_from(link).map(|link| (LINK, link)));
+    }
+    headers
+}
+
+fn relays(state: &State) -> Option<(&Relays, Credentials)> {
+    let relays = state.relays.as_ref()?;
+    Some((relays, relays.credentials()?))
+}
