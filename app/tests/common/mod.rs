@@ -141,11 +141,21 @@ pub(crate) struct Broker {
 
 impl Broker {
     pub(crate) fn start(more: &[&str]) -> Self {
+        Self::of(Self::command(more))
+    }
+
+    /// What starts a broker.
+    pub(crate) fn command(more: &[&str]) -> Command {
         let mut args = "serve --dev --json --log error --listen 127.0.0.1:0 --http 127.0.0.1:0"
             .split(' ')
             .collect::<Vec<_>>();
         args.extend(more);
-        let mut process = Running::start(sangam(&args));
+        sangam(&args)
+    }
+
+    /// A broker that is started so.
+    pub(crate) fn of(command: Command) -> Self {
+        let mut process = Running::start(command);
         let ready = process.json_line();
         let address = |value: &Value| value.as_str().unwrap().parse().unwrap();
         Self {
