@@ -267,7 +267,9 @@ impl Entry {
     /// Takes a whole digest; whether it is news.
     fn digest(&mut self, now: Time, digest: &Digest) -> bool {
         let report = digests::report(digest, Some(&self.report));
-        let stale = now.since(self.alive) > STALE_AFTER && digest.at > self.sent;
+        // Ages are rounded, so the digest of the same moment may look a little later.
+        let later = digest.at.since(self.sent) > DETAIL_LASTS;
+        let stale = now.since(self.alive) > STALE_AFTER && later;
         if !report.is_later_than(&self.report) && !stale {
             return false;
         }
@@ -284,7 +286,6 @@ impl Entry {
         if !same || digest.number < self.report.number {
             return false;
         }
-        self.report.number = digest.number;
         digest.links.iter().for_each(|link| self.link(link));
         true
     }

@@ -53,7 +53,7 @@ struct Head {
     merger: Merger,
     /// Who speaks on which stream.
     members: HashMap<StreamId, BrokerId>,
-    /// To compare clocks.
+    /// The others, to compare clocks with this host's.
     aggregate: Aggregate,
     clocks: Clocks,
 }
@@ -84,7 +84,7 @@ impl Desk {
         self.hear(now);
         let own = Row::Digest(digest(now, report));
         if let Some(head) = &mut self.head {
-            head.take(now, own.clone());
+            head.merger.hear(now, own.clone());
         }
         self.own.hear(now, own);
         if let Some(plan) = plan {

@@ -225,7 +225,6 @@ impl Member {
             let same = digest.incarnation == self.known.incarnation;
             if same && digest.number >= self.known.number {
                 self.heard = self.heard.max(digest.at);
-                self.known.number = digest.number;
                 digest.links.into_iter().for_each(|link| self.link(link));
             }
         } else if digest.is_later_than(&self.known) || lost_count {

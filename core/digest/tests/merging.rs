@@ -229,3 +229,26 @@ fn the_longest_digest_fits_an_event() {
         LINKS_MAX
     );
 }
+
+#[test]
+fn links_alone_do_not_pass_for_the_whole() {
+    let mut merger = Merger::new(FULL);
+    merger.hear(s(5), Row::Digest(digest(1, 5)));
+    let mut links = digest(1, 7);
+    links.figures = None;
+    links.links.truncate(1);
+    links.links[0].figures[link::UP] = Some(0);
+    merger.hear(s(7), Row::Digest(links));
+    let known = merger.digests().next().unwrap();
+    assert_eq!((known.number, known.links.len()), (6, 5));
+    assert_eq!(
+        (known.links[0].figures[link::UP], known.links[0].at),
+        (Some(0), s(7))
+    );
+    merger.hear(s(7), Row::Digest(digest(1, 7)));
+    assert_eq!(
+        merger.digests().next().unwrap(),
+        &digest(1, 7),
+        "the whole of that moment"
+    );
+}

@@ -127,7 +127,8 @@ mod tests {
         fn everybody_is_in_one_cell_and_none_is_too_large(count in 1_u32..600) {
             let members = members(count, &["", "a", "b"]);
             let cells = cells(&members);
-            let all: BTreeSet<BrokerId> = cells.iter().flat_map(|cell| &cell.members).copied().collect();
+            let all = cells.iter().flat_map(|cell| &cell.members);
+            let all: BTreeSet<BrokerId> = all.copied().collect();
             let sum: usize = cells.iter().map(|cell| cell.members.len()).sum();
             prop_assert_eq!((all.len(), sum), (members.len(), members.len()));
             prop_assert!(cells.iter().all(|cell| (1..=CELL_MAX).contains(&cell.members.len())));
