@@ -19,6 +19,8 @@ use super::{CELL, MERGED, digest};
 const OWN_BYTES: u32 = 120;
 /// Bytes a second in which all cells together tell the network: 0.56 % of 10 Mb/s where all meet.
 const ALL_BYTES: u64 = 7_000;
+/// Streams that a head listens to: two lives of each broker that a merger keeps.
+const STREAMS_MAX: usize = 2 * sangam_digest::MEMBERS_MAX;
 /// How long the broker may take to accept a publication.
 const ANSWER: Duration = Duration::from_secs(5);
 
@@ -191,10 +193,10 @@ impl Head {
 
     fn announced(&mut self, stream: StreamId, topic: &Topic) {
         let told = topic.as_str().rsplit('/').next().and_then(parse_id);
-        // Only the broker where it enters the network speaks of itself.
-        let own = told.filter(|id| *id == stream.broker() && self.plan.cell.members.contains(id));
-        // Two lives of each for a moment.
-        let room = self.members.len() < 2 * sangam_digest::MEMBERS_MAX;
+        // Only the broker where it enters the network speaks of itself. The map may yet learn
+        // that it is of this cell.
+        let own = told.filter(|id| *id == stream.broker());
+        let room = self.members.len() < STREAMS_MAX;
         self.members
             .extend(own.filter(|_| room).map(|id| (stream, id)));
     }
@@ -203,7 +205,9 @@ impl Head {
         let Ok(event) = Event::decode(bytes) else {
             return;
         };
-        let Some(member) = self.members.get(&event.header.stream).copied() else {
+        let member = self.members.get(&event.header.stream).copied();
+        let of_cell = |id: &BrokerId| self.plan.cell.members.contains(id);
+        let Some(member) = member.filter(of_cell) else {
             return;
         };
         let Ok(merged) = sangam_digest::decode(now, event.payload) else {
