@@ -19,6 +19,9 @@ pub const FORGET_AFTER: Duration = Duration::from_secs(60);
 
 /// What did not change is not told again sooner.
 const REPEAT_AFTER: Duration = Duration::from_secs(5);
+/// The whole of a broker is told after so long, however much else there is to tell: with a thousand
+/// brokers half of what may be told.
+const WHOLE_AFTER: Duration = Duration::from_secs(60);
 /// A broker that was silent for this long may have lost count of its reports.
 const SILENT: Duration = Duration::from_secs(15);
 /// What is not urgent waits until so many bytes may leave, as each event has headers.
@@ -162,7 +165,7 @@ impl Merger {
         let mut turn: Vec<_> = self
             .members
             .iter()
-            .map(|(id, one)| (one.turn(), *id))
+            .map(|(id, one)| (one.turn(now), *id))
             .collect();
         turn.sort_unstable();
         let worth = self.tokens >= WORTH;
@@ -170,7 +173,7 @@ impl Merger {
             let again = since.is_none_or(|since| now.since(since) >= REPEAT_AFTER);
             let may = match news {
                 News::State => true,
-                News::Figures => worth,
+                News::Figures | News::Due => worth,
                 News::None => worth && again,
             };
             if !may || self.tokens <= 0 {
@@ -250,13 +253,19 @@ impl Member {
     }
 
     /// What comes first is told first: news, then what was told longest ago.
-    fn turn(&self) -> (Reverse<News>, Option<Time>) {
+    fn turn(&self, now: Time) -> (Reverse<News>, Option<Time>) {
         let Some((told, since)) = &self.told else {
             return (Reverse(News::State), None);
         };
         let links = self.changed(told).map(|(news, _)| news);
         let news = links.max().max(Some(news::of_broker(told, &self.known)));
-        (Reverse(news.unwrap_or(News::None)), Some(*since))
+        let due = self.is_due(now).then_some(News::Due);
+        (Reverse(news.max(due).unwrap_or(News::None)), Some(*since))
+    }
+
+    fn is_due(&self, now: Time) -> bool {
+        let since = self.told.as_ref().map(|(_, since)| *since);
+        since.is_none_or(|since| now.since(since) >= WHOLE_AFTER)
     }
 
     fn changed<'a>(&'a self, told: &'a Digest) -> impl Iterator<Item = (News, &'a Link)> {
@@ -277,7 +286,7 @@ impl Member {
 
     /// Some links, if only they have news; otherwise everything. It counts as told.
     fn tell(&mut self, now: Time, news: News) -> Digest {
-        if self.links_only(news) {
+        if !self.is_due(now) && self.links_only(news) {
             return self.tell_links();
         }
         let mut whole = self.known.clone();

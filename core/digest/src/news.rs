@@ -9,6 +9,8 @@ pub(crate) enum News {
     None,
     /// A figure left its tolerance.
     Figures,
+    /// The whole was not told for long, whatever it is.
+    Due,
     /// A link came, went, or is in doubt; a broker began another life or leaves.
     State,
 }

@@ -252,3 +252,36 @@ fn links_alone_do_not_pass_for_the_whole() {
         "the whole of that moment"
     );
 }
+
+#[test]
+fn figures_that_never_rest_do_not_keep_the_whole_from_being_told() {
+    let mut merger = Merger::new(Budget {
+        bytes_per_s: 210,
+        brokers: 1_000,
+    });
+    let mut told = [0_u64; 30];
+    let mut longest = 0;
+    for second in 0..600 {
+        for broker in 0..30 {
+            let mut digest = digest(broker, second);
+            digest.links[1].figures[link::RTT_US] = Some(1 << (second % 40));
+            merger.hear(s(second), Row::Digest(digest));
+        }
+        let said = said(s(second), merger.next(s(second)));
+        let whole = digests(&said)
+            .into_iter()
+            .filter(|one| one.figures.is_some());
+        for one in whole {
+            let last = &mut told[one.broker.0 as usize];
+            longest = longest.max(second - *last);
+            *last = second;
+        }
+    }
+    let longest = told
+        .iter()
+        .map(|last| 600 - last)
+        .max()
+        .unwrap()
+        .max(longest);
+    assert!(longest <= 90, "{longest}");
+}
