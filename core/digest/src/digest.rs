@@ -131,6 +131,7 @@ pub struct Link {
 }
 
 /// What events are made of.
+#[expect(clippy::large_enum_variant, reason = "almost all are digests")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Row {
     /// Figures.
