@@ -142,11 +142,9 @@ impl Desk {
             heard.for_each(|(at, row)| self.own.hear(at, row));
         }
         let same = |head: &Head| plan.head && head.plan.cell.name == name;
-        if self.head.as_ref().is_some_and(|head| !same(head)) {
-            if let Some(head) = self.head.take() {
-                self.client.unsubscribe(&head.filter)?;
-                tracing::info!("this broker does not merge its cell's reports any more");
-            }
+        if let Some(head) = self.head.take_if(|head| !same(head)) {
+            self.client.unsubscribe(&head.filter)?;
+            tracing::info!("this broker does not merge its cell's reports any more");
         }
         match &mut self.head {
             Some(head) => head.set_plan(plan),
