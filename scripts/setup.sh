@@ -29,6 +29,7 @@ iproute2|command -v ip|network namespaces
 readonly TEST='
 libxml2-utils|command -v xmllint|checking documents against their schema
 python3-websockets|/usr/bin/python3 -m websockets --version|an independent WebSocket client
+faketime|command -v faketime|a broker whose clock is wrong
 tinyproxy-bin|command -v tinyproxy|a proxy with CONNECT
 gstreamer1.0-tools|command -v gst-launch-1.0|a second, independent player
 gstreamer1.0-plugins-base|gst-inspect-1.0 --exists videotestsrc|its raw media

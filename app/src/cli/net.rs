@@ -2,12 +2,35 @@
 
 use std::net::SocketAddr;
 
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 use sangam_client::Address;
+use sangam_control::monitor;
 use sangam_model::{Filter, Topic};
 
 use super::client::LOCAL;
 use super::{ConfigFile, Peer};
+
+/// Which reports a view is made from.
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+pub(crate) enum Reports {
+    /// Full ones of up to 32 brokers, merged ones of more
+    #[default]
+    Auto,
+    /// A full one of each broker each second: dear in a large network
+    Full,
+    /// What brokers merge on the way: figures with their age, without filters and streams
+    Merged,
+}
+
+impl From<Reports> for monitor::Reports {
+    fn from(reports: Reports) -> Self {
+        match reports {
+            Reports::Auto => Self::Auto,
+            Reports::Full => Self::Full,
+            Reports::Merged => Self::Merged,
+        }
+    }
+}
 
 /// Options of `sangam net`.
 #[derive(Args, Debug)]
@@ -18,8 +41,11 @@ pub(crate) struct NetArgs {
     #[command(flatten)]
     pub(crate) peer: Peer,
     /// How long to wait for brokers that have not reported yet, in seconds
-    #[arg(long, value_name = "SECONDS", default_value_t = 3, global = true)]
+    #[arg(long, value_name = "SECONDS", default_value_t = 5, global = true)]
     pub(crate) wait: u64,
+    /// What to listen to; `route` needs the lists that only full reports have
+    #[arg(long, value_enum, default_value_t, global = true)]
+    pub(crate) reports: Reports,
     /// Print the XML document (see docs/spec/monitor.xsd)
     #[arg(long, global = true, conflicts_with = "json")]
     pub(crate) xml: bool,
@@ -87,6 +113,9 @@ pub(crate) struct MonitorArgs {
     /// Name of this aggregation node
     #[arg(long, default_value = "monitor", value_parser = super::name)]
     pub(crate) name: String,
+    /// What to listen to
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) reports: Reports,
     /// Pass the merged view on to aggregation nodes above
     #[arg(long)]
     pub(crate) publish: bool,

@@ -12,7 +12,7 @@ use sangam_client::{Address, Buffers, Client, ClientOptions};
 use sangam_control::monitor::http::{View, routes};
 use sangam_control::monitor::threshold::{Action, Rule, Thresholds};
 use sangam_control::monitor::{
-    Aggregate, BrokerReport, Heard, Listener, Network, Reporter, parts, prometheus,
+    Aggregate, BrokerReport, Clocks, Heard, Listener, Network, Reporter, parts, prometheus,
 };
 use sangam_model::{BrokerId, Time};
 use serde_json::json;
@@ -35,7 +35,7 @@ const LOOK: Duration = Duration::from_millis(200);
 const PASS_EVERY: Duration = Duration::from_secs(1);
 /// How often a newer token is looked for.
 const RENEW_EVERY: Duration = Duration::from_secs(1);
-/// How often thresholds are checked.
+/// How often thresholds and clocks are checked.
 const WATCH_EVERY: Duration = Duration::from_secs(1);
 /// Bytes passed on each time: 48 kb/s, half of what map, interest and monitoring may take of a
 /// link of 10 Mb/s. The larger the network, the older what the node above sees.
@@ -54,11 +54,9 @@ async fn serve(args: &MonitorArgs, json: bool) -> Result<(), Failure> {
     let node = Arc::new(Node::new(&args.name));
     let thresholds = thresholds(args)?;
     let mut threads = Threads::start(&node, args)?;
-    if !thresholds.is_empty() {
-        let (node, follow) = (Arc::clone(&node), follow(None));
-        let watch = move || node.watch(thresholds, follow);
-        threads.threads.push(thread::spawn(watch));
-    }
+    let (watching, follow) = (Arc::clone(&node), follow(None));
+    let watch = move || watching.watch(thresholds, follow);
+    threads.threads.push(thread::spawn(watch));
     let mut signals = Signals::catch().map_err(io("cannot wait for signals"))?;
     tracing::info!(name = args.name, http = %address, "ready");
     if json {
@@ -161,6 +159,7 @@ impl Node {
                     let now = self.now();
                     self.aggregate().merge(now, *report, via.as_deref());
                 }
+                Some(Heard::Merged(event, head)) => self.merge(&event, &head),
                 Some(Heard::Nonsense) => self.aggregate().refuse(),
                 Some(Heard::Up) => tracing::info!(broker, "listening"),
                 Some(Heard::Down(reason)) => tracing::warn!(broker, %reason, "not listening"),
@@ -172,9 +171,21 @@ impl Node {
         }
     }
 
-    /// Checks every broker's newest report each second.
+    fn merge(&self, event: &[u8], head: &str) {
+        let now = self.now();
+        match sangam_digest::decode(now, event) {
+            Ok(merged) => self.aggregate().merge_cell(now, merged, head),
+            Err(error) => {
+                tracing::debug!(head, %error, "what was merged cannot be read");
+                self.aggregate().refuse();
+            }
+        }
+    }
+
+    /// Checks every broker's newest report and clock each second.
     fn watch(&self, mut thresholds: Thresholds, mut follow: Follow) {
         let (mut known, mut due) = (Vec::<BrokerReport>::new(), Instant::now());
+        let mut clocks = Clocks::default();
         while !self.stops() {
             if Instant::now() < due {
                 thread::sleep(LOOK);
@@ -182,11 +193,10 @@ impl Node {
             }
             due += WATCH_EVERY;
             let now = self.now();
-            let reports: Vec<_> = {
-                let mut aggregate = self.aggregate();
-                aggregate.expire(now);
-                aggregate.after(now, None).collect()
-            };
+            let network = self.network();
+            clocks.watch(&network);
+            let reports = network.brokers.into_iter().map(|view| view.report);
+            let reports: Vec<_> = reports.collect();
             // Both in the order of brokers.
             let here = |old: &BrokerReport| {
                 reports
@@ -251,7 +261,7 @@ impl Threads {
         let mut threads = Vec::new();
         for broker in &args.broker {
             let (client, pass) = connect(broker, args)?;
-            let listener = Listener::new(client).map_err(failure)?;
+            let listener = Listener::new(client, args.reports.into()).map_err(failure)?;
             let (node, broker) = (Arc::clone(node), broker.to_string());
             threads.push(thread::spawn(move || node.listen(listener, pass, &broker)));
         }

@@ -1,6 +1,7 @@
 //! A broker watches itself: a report each second, published and kept for whoever asks.
 
 mod act;
+mod place;
 mod sample;
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -10,11 +11,12 @@ use std::time::{Duration, Instant};
 
 use sangam_client::{Buffers, Client, ClientError, ClientOptions, Target};
 use sangam_control::monitor::threshold::Thresholds;
-use sangam_control::monitor::{BrokerReport, Reporter};
+use sangam_control::monitor::{BrokerReport, Desk, Reporter};
 use sangam_io::clock;
 use sangam_node::Broker;
 
 pub(crate) use act::{Follow, follow, json};
+use place::Place;
 pub(crate) use sample::{Sampler, unix_ms};
 
 /// How often a broker reports.
@@ -48,6 +50,7 @@ impl Monitor {
         (thresholds, follow): (Thresholds, Follow),
     ) -> std::io::Result<Self> {
         let door = Target::Door(broker.system_door()?);
+        let second = Target::Door(broker.system_door()?);
         let id = broker.id();
         let latest = Latest::default();
         let (stop, stopped) = channel();
@@ -59,12 +62,16 @@ impl Monitor {
             latest: Arc::clone(&latest),
             stopped,
             told_load: (0, Instant::now()),
+            place: Place::new(id),
         };
         let run = move || {
-            let reporter =
-                Client::connect(door, options()).and_then(|client| Reporter::of_broker(client, id));
-            match reporter {
-                Ok(reporter) => watch.run(reporter),
+            let begin = || {
+                let reporter = Reporter::of_broker(Client::connect(door, options())?, id)?;
+                let desk = Desk::new(Client::connect(second, options())?, id);
+                Ok((reporter, desk))
+            };
+            match begin() {
+                Ok((reporter, desk)) => watch.run(reporter, desk),
                 Err(ClientError::Closed) => {}
                 Err(error) => tracing::error!(%error, "this broker cannot report on itself"),
             }
@@ -96,10 +103,10 @@ impl Drop for Monitor {
     }
 }
 
-/// Few and small: a report each second.
+/// Few and small: a report each second, and a digest of each broker of a cell.
 fn options() -> ClientOptions {
     ClientOptions {
-        queue: 64,
+        queue: 256,
         send_buffers: Buffers {
             small: 64,
             large: 64,
@@ -119,6 +126,7 @@ struct Watch {
     stopped: Receiver<()>,
     /// In percent, and since when.
     told_load: (u8, Instant),
+    place: Place,
 }
 
 impl Watch {
@@ -133,7 +141,7 @@ impl Watch {
         }
     }
 
-    fn run(&mut self, mut reporter: Reporter) {
+    fn run(&mut self, mut reporter: Reporter, mut desk: Desk) {
         let mut due = Instant::now();
         while reporter.is_heard() {
             let Some(broker) = self.broker.upgrade() else {
@@ -141,9 +149,13 @@ impl Watch {
             };
             let report = self.sampler.sample(&broker);
             self.tell_load(&broker, &report);
+            self.place.look(&broker, &report);
             // Not the last to let it go, as that would stop the broker from this thread.
             drop(broker);
             reporter.report(&report);
+            if let Err(error) = desk.tell(clock::now(), &report, self.place.plan()) {
+                tracing::debug!(%error, "a digest cannot be told");
+            }
             self.thresholds.handle(clock::now(), &report);
             while let Some(alert) = self.thresholds.poll() {
                 reporter.alert(&json(&alert));

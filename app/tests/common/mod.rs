@@ -141,11 +141,16 @@ pub(crate) struct Broker {
 
 impl Broker {
     pub(crate) fn start(more: &[&str]) -> Self {
+        Self::of(Self::command(more))
+    }
+
+    /// What starts a broker.
+    pub(crate) fn command(more: &[&str]) -> Command {
         let mut args = "serve --dev --json --log error --listen 127.0.0.1:0 --http 127.0.0.1:0"
             .split(' ')
             .collect::<Vec<_>>();
         args.extend(more);
-        Self::of(sangam(&args))
+        sangam(&args)
     }
 
     /// A broker that a command starts, which must listen on UDP, TCP and HTTP and say so as JSON.

@@ -3,13 +3,20 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use sangam_digest::{Digest, Link, Merged, Row, beat_every};
 use sangam_model::{BrokerId, Time};
 
+use super::clocks;
+use super::digests;
 use super::network::{BrokerView, Network};
-use super::report::BrokerReport;
+use super::report::{BrokerReport, LinkReport};
 
 /// Without news for this long a broker is stale: five reports did not come.
 pub const STALE_AFTER: Duration = Duration::from_secs(5);
+/// Beats of its cell that a broker is missing in before it is stale.
+const BEATS: u32 = 3;
+/// While full reports of a broker come its digests say nothing new.
+const DETAIL_LASTS: Duration = Duration::from_secs(3);
 /// Without news for this long a broker is forgotten.
 pub const FORGET_AFTER: Duration = Duration::from_secs(60);
 /// Brokers kept; with 64 links each about 100 MiB.
@@ -20,6 +27,8 @@ pub const BROKERS_MAX: usize = 4_096;
 pub struct Aggregate {
     brokers: BTreeMap<BrokerId, Entry>,
     refused: Refused,
+    /// Brokers of the network, as the last merged event had it.
+    told: u64,
 }
 
 #[derive(Debug)]
@@ -27,6 +36,12 @@ struct Entry {
     report: BrokerReport,
     /// When the broker sent it, by our clock.
     sent: Time,
+    /// When it was last known to live.
+    alive: Time,
+    /// When each link was measured, in the order of the report's.
+    links_at: Vec<Time>,
+    /// When the last full report was sent; `None` if the figures are a digest's.
+    detail: Option<Time>,
     via: Option<String>,
 }
 
@@ -48,11 +63,7 @@ impl Aggregate {
         let full = self.brokers.len() >= BROKERS_MAX;
         let sent = Time::from_micros(now.as_micros().saturating_sub(age.as_micros() as u64));
         let news = match self.brokers.get(&report.broker) {
-            Some(known) => {
-                let stale = now.since(known.sent) > STALE_AFTER && sent > known.sent;
-                let other = |known: &BrokerReport| known.is_later_than(&report);
-                report.is_later_than(&known.report) || stale && other(&known.report)
-            }
+            Some(known) => known.yields_to(now, sent, &report),
             None if full => {
                 self.refused.full += 1;
                 return false;
@@ -64,10 +75,80 @@ impl Aggregate {
             self.refused.outdated += 1;
             return false;
         }
-        let via = via.map(str::to_owned);
-        let broker = report.broker;
-        self.brokers.insert(broker, Entry { report, sent, via });
+        let entry = Entry {
+            sent,
+            alive: sent,
+            links_at: report
+                .links
+                .iter()
+                .map(|link| link_sent(now, link, sent))
+                .collect(),
+            detail: Some(sent),
+            via: via.map(str::to_owned),
+            report,
+        };
+        self.brokers.insert(entry.report.broker, entry);
         true
+    }
+
+    /// Takes what the head of a cell told; `via` names it.
+    pub fn merge_cell(&mut self, now: Time, merged: Merged, via: &str) {
+        self.told = merged.brokers;
+        for row in merged.rows {
+            match row {
+                Row::Digest(digest) => self.merge_digest(now, &digest, via),
+                Row::Beat(alive) => {
+                    for (broker, heard) in alive {
+                        if let Some(entry) = self.brokers.get_mut(&broker) {
+                            entry.alive = entry.alive.max(heard);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    fn merge_digest(&mut self, now: Time, digest: &Digest, via: &str) {
+        let Some(known) = self.brokers.get_mut(&digest.broker) else {
+            self.first_digest(now, digest, via);
+            return;
+        };
+        if known
+            .detail
+            .is_some_and(|sent| now.since(sent) <= DETAIL_LASTS)
+        {
+            return;
+        }
+        let news = if digest.figures.is_some() {
+            known.digest(now, digest)
+        } else {
+            known.links(digest)
+        };
+        if news {
+            known.alive = known.alive.max(digest.at);
+            known.via = Some(via.to_owned());
+        } else {
+            self.refused.outdated += 1;
+        }
+    }
+
+    fn first_digest(&mut self, now: Time, digest: &Digest, via: &str) {
+        // Links alone say too little of a broker, and the whole follows.
+        if digest.figures.is_none() || now.since(digest.at) >= FORGET_AFTER {
+            self.refused.outdated += 1;
+        } else if self.brokers.len() >= BROKERS_MAX {
+            self.refused.full += 1;
+        } else {
+            let entry = Entry {
+                report: digests::report(digest, None),
+                sent: digest.at,
+                alive: digest.at,
+                links_at: digest.links.iter().map(|link| link.at).collect(),
+                detail: None,
+                via: Some(via.to_owned()),
+            };
+            self.brokers.insert(digest.broker, entry);
+        }
     }
 
     /// Counts an event that was no report.
@@ -78,7 +159,7 @@ impl Aggregate {
     /// Forgets brokers without news.
     pub fn expire(&mut self, now: Time) {
         self.brokers
-            .retain(|_, entry| now.since(entry.sent) < FORGET_AFTER);
+            .retain(|_, entry| now.since(entry.alive) < FORGET_AFTER);
     }
 
     /// Reports that changed nothing.
@@ -91,6 +172,20 @@ impl Aggregate {
     #[must_use]
     pub fn len(&self) -> usize {
         self.brokers.len()
+    }
+
+    /// Brokers of the network as the heads of cells count them; 0 until one was heard.
+    #[must_use]
+    pub fn told(&self) -> u64 {
+        self.told
+    }
+
+    /// Whether all brokers that were heard of within five seconds have sent full reports.
+    #[must_use]
+    pub fn is_detailed(&self, now: Time) -> bool {
+        let fresh = |entry: &&Entry| now.since(entry.alive) <= STALE_AFTER;
+        let mut fresh = self.brokers.values().filter(fresh);
+        fresh.all(|entry| entry.detail.is_some())
     }
 
     /// Whether none is known.
@@ -121,139 +216,111 @@ impl Aggregate {
     /// The merged view.
     #[must_use]
     pub fn network(&self, now: Time, name: &str, unix_ms: u64) -> Network {
-        let view = |entry: &Entry| BrokerView {
-            report: entry.aged(now),
-            stale: now.since(entry.sent) > STALE_AFTER,
-            via: entry.via.clone(),
+        let patience = self.patience();
+        let stale = |entry: &Entry| match entry.detail {
+            Some(_) => now.since(entry.alive) > STALE_AFTER,
+            None => now.since(entry.alive) > patience,
+        };
+        let own = clocks::offset(unix_ms, now);
+        let clock = |entry: &Entry| {
+            let told = entry.report.at.unix_ms;
+            (told > 0).then(|| clocks::offset(told, entry.sent))
+        };
+        let fresh = self.brokers.values().filter(|entry| !stale(entry));
+        let median = clocks::median(own, fresh.filter_map(clock));
+        let view = |entry: &Entry| {
+            let off = clock(entry).map(|offset| offset.saturating_sub(median));
+            BrokerView {
+                report: BrokerReport {
+                    clock_off_ms: off,
+                    ..entry.aged(now)
+                },
+                stale: stale(entry),
+                clock_wrong: off.is_some_and(clocks::is_wrong),
+                digest: entry.detail.is_none(),
+                via: entry.via.clone(),
+            }
         };
         let mut network = Network::new(name, unix_ms, self.brokers.values().map(view).collect());
+        network.clock_off_ms = (!self.is_empty()).then(|| own.saturating_sub(median));
         network.summary.refused = self.refused.malformed + self.refused.full;
         network
+    }
+
+    /// How long the brokers of cells may be silent.
+    fn patience(&self) -> Duration {
+        beat_every(self.told) * BEATS
     }
 }
 
 impl Entry {
-    fn aged(&self, now: Time) -> BrokerReport {
-        BrokerReport {
-            age_ms: now.since(self.sent).as_millis() as u64,
-            ..self.report.clone()
+    /// Whether a report that was sent then is news.
+    fn yields_to(&self, now: Time, sent: Time, report: &BrokerReport) -> bool {
+        let stale = now.since(self.alive) > STALE_AFTER && sent > self.sent;
+        // A full report has lists that a digest lacks.
+        let more = self.detail.is_none()
+            && report.incarnation == self.report.incarnation
+            && sent + DETAIL_LASTS > self.sent;
+        report.is_later_than(&self.report) || more || stale && self.report.is_later_than(report)
+    }
+
+    /// Takes a whole digest; whether it is news.
+    fn digest(&mut self, now: Time, digest: &Digest) -> bool {
+        let report = digests::report(digest, Some(&self.report));
+        // Ages are rounded, so the digest of the same moment may look a little later.
+        let later = digest.at.since(self.sent) > DETAIL_LASTS;
+        let stale = now.since(self.alive) > STALE_AFTER && later;
+        if !report.is_later_than(&self.report) && !stale {
+            return false;
         }
+        self.report = report;
+        self.sent = digest.at;
+        self.links_at = digest.links.iter().map(|link| link.at).collect();
+        self.detail = None;
+        true
+    }
+
+    /// Takes links that are told by themselves; whether they are news.
+    fn links(&mut self, digest: &Digest) -> bool {
+        let same = digest.incarnation == self.report.incarnation;
+        if !same || digest.number < self.report.number {
+            return false;
+        }
+        digest.links.iter().for_each(|link| self.link(link));
+        true
+    }
+
+    fn link(&mut self, told: &Link) {
+        let links = self.report.links.iter_mut().zip(&mut self.links_at);
+        let mut same = links.filter(|(link, _)| match told.peer {
+            Some(peer) => link.peer == Some(peer),
+            None => link.peer.is_none() && link.address == told.way[0],
+        });
+        if let Some((link, at)) = same.next().filter(|(_, at)| **at <= told.at) {
+            let way = [link.address.clone(), link.transport.clone()];
+            *link = digests::link_report(told, Some([&way[0], &way[1]]));
+            *at = told.at;
+        }
+    }
+
+    fn aged(&self, now: Time) -> BrokerReport {
+        let age = |at: Time| now.since(at).as_millis() as u64;
+        let mut report = self.report.clone();
+        report.age_ms = age(self.sent);
+        for (link, at) in report.links.iter_mut().zip(&self.links_at) {
+            link.age_ms = age(*at);
+        }
+        report
+    }
+}
+
+/// When a link was measured that was passed on with its age.
+fn link_sent(now: Time, link: &LinkReport, sent: Time) -> Time {
+    match link.age_ms {
+        0 => sent,
+        age => Time::from_micros(now.as_micros().saturating_sub(age.saturating_mul(1_000))),
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::monitor::LinkReport;
-
-    fn report(broker: u32, number: u64) -> BrokerReport {
-        BrokerReport {
-            broker: BrokerId(broker),
-            number,
-            links: vec![
-                LinkReport {
-                    up: true,
-                    ..LinkReport::default()
-                },
-                LinkReport::default(),
-            ],
-            ..BrokerReport::default()
-        }
-    }
-
-    fn s(seconds: u64) -> Time {
-        Time::from_millis(100_000 + seconds * 1_000)
-    }
-
-    fn ages(aggregate: &Aggregate, now: Time) -> Vec<(u32, u64, bool)> {
-        let network = aggregate.network(now, "test", 0);
-        let row = |view: &BrokerView| (view.report.broker.0, view.report.age_ms, view.stale);
-        network.brokers.iter().map(row).collect()
-    }
-
-    #[test]
-    fn the_newest_report_of_each_broker_wins_whichever_way_it_came() {
-        let mut aggregate = Aggregate::default();
-        assert!(aggregate.merge(s(0), report(2, 5), None));
-        assert!(aggregate.merge(s(0), report(1, 1), Some("east")));
-        assert!(!aggregate.merge(s(1), report(2, 5), Some("east")));
-        assert!(!aggregate.merge(s(1), report(2, 4), None));
-        let restarted = BrokerReport {
-            incarnation: 1,
-            ..report(2, 1)
-        };
-        assert!(aggregate.merge(s(1), restarted, None), "a later life");
-        assert_eq!(
-            ages(&aggregate, s(2)),
-            [(1, 2_000, false), (2, 1_000, false)]
-        );
-        assert_eq!(aggregate.refused().outdated, 2);
-    }
-
-    #[test]
-    fn a_silent_broker_is_stale_then_forgotten() {
-        let mut aggregate = Aggregate::default();
-        aggregate.merge(s(0), report(1, 1), None);
-        assert_eq!(ages(&aggregate, s(6)), [(1, 6_000, true)]);
-        let summary = aggregate.network(s(6), "test", 0).summary;
-        assert_eq!((summary.brokers, summary.stale, summary.links), (0, 1, 0));
-        aggregate.expire(s(59));
-        assert_eq!(aggregate.len(), 1);
-        aggregate.expire(s(60));
-        assert!(aggregate.is_empty());
-    }
-
-    #[test]
-    fn two_aggregators_do_not_keep_a_dead_broker_alive_between_them() {
-        let (mut a, mut b) = (Aggregate::default(), Aggregate::default());
-        a.merge(s(0), report(1, 9), None);
-        for second in 1..=70 {
-            let now = s(second);
-            let of_a: Vec<_> = a.after(now, None).collect();
-            of_a.into_iter().for_each(|report| {
-                b.merge(now, report, Some("a"));
-            });
-            let of_b: Vec<_> = b.after(now, None).collect();
-            of_b.into_iter().for_each(|report| {
-                a.merge(now, report, Some("b"));
-            });
-            a.expire(now);
-            b.expire(now);
-        }
-        assert!(a.is_empty() && b.is_empty());
-    }
-
-    #[test]
-    fn a_broker_that_lost_count_is_believed_once_its_old_life_is_stale() {
-        let mut aggregate = Aggregate::default();
-        aggregate.merge(s(0), report(1, 900), None);
-        assert!(!aggregate.merge(s(1), report(1, 1), None));
-        assert!(aggregate.merge(s(7), report(1, 7), None));
-    }
-
-    #[test]
-    fn brokers_past_the_bound_are_refused_and_counted() {
-        let mut aggregate = Aggregate::default();
-        for broker in 0..BROKERS_MAX as u32 {
-            assert!(aggregate.merge(s(0), report(broker, 1), None));
-        }
-        assert!(!aggregate.merge(s(0), report(u32::MAX, 1), None));
-        assert_eq!(aggregate.refused().full, 1);
-        assert!(
-            aggregate.merge(s(1), report(7, 2), None),
-            "known ones go on"
-        );
-    }
-
-    #[test]
-    fn the_summary_adds_up() {
-        let mut aggregate = Aggregate::default();
-        aggregate.merge(s(0), report(1, 1), None);
-        aggregate.merge(s(0), report(2, 1), None);
-        let summary = aggregate.network(s(1), "test", 0).summary;
-        assert_eq!(
-            (summary.links, summary.links_up, summary.links_down),
-            (4, 2, 2)
-        );
-    }
-}
+mod tests;

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use sangam_client::{Client, ClientError, Received};
 use sangam_model::{BrokerId, Filter, StreamId, Topic};
@@ -10,18 +10,42 @@ use sangam_wire::{Event, Refusal};
 
 use super::parts::{Joiner, Part};
 use super::report::{BrokerReport, parse_id};
-use super::{AGGREGATES, REPORTS};
+use super::{AGGREGATES, MERGED, REPORTS};
 
 /// Streams listened to at most: every broker's of a full [`super::Aggregate`], and aggregates.
 const SOURCES_MAX: usize = 8_192;
 /// Unfinished reports of one aggregate.
 const UNFINISHED_MAX: usize = 256;
 
+/// Networks of at most so many brokers are listened to in full.
+pub const FULL_MAX: u64 = 32;
+/// So many more they must have before that ends.
+const FULL_SLACK: u64 = 16;
+/// Brokers of an older version merge nothing; they are listened to in full after this long.
+const MERGED_WITHIN: Duration = Duration::from_secs(2);
+
+/// Which reports are listened to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Reports {
+    /// Those of all brokers in a small network, what cells merge in a large one.
+    #[default]
+    Auto,
+    /// Those of all brokers.
+    Full,
+    /// What cells merge.
+    Merged,
+}
+
 /// A client that subscribed to reports and aggregates.
 #[derive(Debug)]
 pub struct Listener {
     client: Client,
     sources: HashMap<StreamId, Source>,
+    reports: Reports,
+    /// Whether full reports are subscribed to.
+    full: bool,
+    /// When nothing that was merged is waited for any more.
+    full_from: Option<Instant>,
 }
 
 /// Who publishes a stream of reports.
@@ -35,6 +59,8 @@ struct Source {
 enum Kind {
     Broker(BrokerId),
     Aggregate(Arc<str>),
+    /// By the broker that is its head.
+    Cell(Arc<str>),
 }
 
 /// What a [`Listener`] hears.
@@ -43,6 +69,8 @@ enum Kind {
 pub enum Heard {
     /// A broker's report, and the aggregation node through which it came.
     Report(Box<BrokerReport>, Option<Arc<str>>),
+    /// What the head of a cell merged, for [`sangam_digest::decode`], and who that is.
+    Merged(Vec<u8>, Arc<str>),
     /// An event on a report's topic that is none.
     Nonsense,
     /// The link to the broker is up.
@@ -56,19 +84,57 @@ pub enum Heard {
 }
 
 impl Listener {
-    /// Subscribes to every broker's reports, and to to what aggregation nodes merge.
+    /// Subscribes to reports of this kind, and to what aggregation nodes merge.
     ///
     /// # Errors
     /// As [`Client::subscribe`].
-    pub fn new(client: Client) -> Result<Self, ClientError> {
-        for topic in [REPORTS, AGGREGATES] {
-            let filter = Filter::new(&format!("{topic}/+")).expect("a topic and one wildcard");
-            client.subscribe(&filter)?;
+    pub fn new(client: Client, reports: Reports) -> Result<Self, ClientError> {
+        client.subscribe(&all_of(AGGREGATES))?;
+        if reports != Reports::Full {
+            client.subscribe(&all_of(MERGED))?;
         }
-        Ok(Self {
+        let auto = reports == Reports::Auto;
+        let mut listener = Self {
             client,
             sources: HashMap::new(),
-        })
+            reports,
+            full: false,
+            full_from: auto.then(|| Instant::now() + MERGED_WITHIN),
+        };
+        if reports == Reports::Full {
+            listener.set_full(true)?;
+        }
+        Ok(listener)
+    }
+
+    /// Whether full reports are listened to.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.full
+    }
+
+    fn set_full(&mut self, full: bool) -> Result<(), ClientError> {
+        if full != self.full {
+            let reports = all_of(REPORTS);
+            match full {
+                true => self.client.subscribe(&reports)?,
+                false => self.client.unsubscribe(&reports)?,
+            }
+            self.full = full;
+        }
+        Ok(())
+    }
+
+    /// Listens in the way that suits a network of so many brokers.
+    fn suit(&mut self, brokers: u64) {
+        self.full_from = None;
+        let full = match self.full {
+            true => brokers <= FULL_MAX + FULL_SLACK,
+            false => brokers <= FULL_MAX,
+        };
+        if let Err(error) = self.set_full(full) {
+            tracing::debug!(%error, "cannot listen in another way");
+        }
     }
 
     /// The client itself, for other wishes.
@@ -78,7 +144,17 @@ impl Listener {
 
     /// The next thing, waited for up to `timeout`.
     pub fn next(&mut self, timeout: Duration) -> Option<Heard> {
-        Some(match self.client.recv(timeout)? {
+        let wait = self.full_from.map_or(timeout, |from| {
+            timeout.min(from.saturating_duration_since(Instant::now()))
+        });
+        let received = self.client.recv(wait);
+        if self.full_from.is_some_and(|from| from <= Instant::now()) {
+            self.suit(0);
+        }
+        let Some(received) = received else {
+            return (wait < timeout).then_some(Heard::Nothing);
+        };
+        Some(match received {
             Received::Event(packet) => self.event(&packet),
             Received::Announce { stream, topic, .. } => {
                 self.announced(stream, &topic);
@@ -108,6 +184,8 @@ impl Listener {
             // Only the broker where it enters the network speaks of itself.
             let broker = parse_id(id).filter(|id| *id == stream.broker());
             broker.map(Kind::Broker)
+        } else if name(MERGED).is_some() {
+            Some(Kind::Cell(stream.broker().to_string().into()))
         } else {
             name(AGGREGATES).map(|name| Kind::Aggregate(name.into()))
         };
@@ -125,6 +203,16 @@ impl Listener {
             // Its announcement follows.
             return Heard::Nothing;
         };
+        if let Kind::Cell(head) = &source.kind {
+            let head = Arc::clone(head);
+            let Some(brokers) = sangam_digest::brokers(event.payload) else {
+                return Heard::Nonsense;
+            };
+            if self.reports == Reports::Auto {
+                self.suit(brokers);
+            }
+            return Heard::Merged(event.payload.to_vec(), head);
+        }
         Part::decode(event.payload).map_or(Heard::Nonsense, |part| source.take(part))
     }
 }
@@ -135,7 +223,7 @@ impl Source {
         let via = match &self.kind {
             Kind::Broker(known) if *known != broker => return Heard::Nonsense,
             Kind::Broker(_) => None,
-            Kind::Aggregate(name) => Some(name.clone()),
+            Kind::Aggregate(name) | Kind::Cell(name) => Some(name.clone()),
         };
         if self.joiners.len() >= UNFINISHED_MAX && !self.joiners.contains_key(&broker) {
             // Parts were lost; what follows brings newer ones.
@@ -150,6 +238,10 @@ impl Source {
             Heard::Report(Box::new(report), via)
         })
     }
+}
+
+fn all_of(topic: &str) -> Filter {
+    Filter::new(&format!("{topic}/+")).expect("a topic and one wildcard")
 }
 
 #[cfg(test)]

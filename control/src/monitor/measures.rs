@@ -67,7 +67,7 @@ fn truth(value: bool) -> Option<f64> {
 }
 
 /// Measures of one end of a link.
-pub const LINK: [Measure<LinkReport>; 14] = [
+pub const LINK: [Measure<LinkReport>; 15] = [
     gauge("up", ("up", 1.0), "1 while events flow.", |l| truth(l.up)),
     gauge("down", ("down", 1.0), "1 while none do.", |l| truth(!l.up)),
     gauge(
@@ -136,6 +136,12 @@ pub const LINK: [Measure<LinkReport>; 14] = [
         "How long the oldest of them waits.",
         |l| l.queue_us.and_then(int),
     ),
+    gauge(
+        "age_ms",
+        ("age_seconds", 1e-3),
+        "Age of its figures.",
+        |l| int(l.age_ms),
+    ),
     count(
         "dropped_packets",
         "dropped_packets_total",
@@ -145,7 +151,7 @@ pub const LINK: [Measure<LinkReport>; 14] = [
 ];
 
 /// Measures of one broker.
-pub const BROKER: [Measure<BrokerReport>; 18] = [
+pub const BROKER: [Measure<BrokerReport>; 19] = [
     gauge(
         "uptime_s",
         ("uptime_seconds", 1.0),
@@ -157,6 +163,12 @@ pub const BROKER: [Measure<BrokerReport>; 18] = [
         ("age_seconds", 1e-3),
         "Age of its newest report.",
         |b| int(b.age_ms),
+    ),
+    gauge(
+        "clock_off_ms",
+        ("clock_off_seconds", 1e-3),
+        "How far its clock is off the median of all.",
+        |b| b.clock_off_ms.map(|off| off.unsigned_abs() as f64),
     ),
     gauge(
         "draining",
@@ -254,7 +266,7 @@ pub const BROKER: [Measure<BrokerReport>; 18] = [
 ];
 
 /// Measures of the whole network.
-pub const NETWORK: [Measure<Summary>; 9] = [
+pub const NETWORK: [Measure<Summary>; 10] = [
     gauge("brokers", ("brokers", 1.0), "Brokers that report.", |n| {
         int(n.brokers)
     }),
@@ -296,6 +308,12 @@ pub const NETWORK: [Measure<Summary>; 9] = [
         ("dropped_packets", 1.0),
         "Events dropped.",
         |n| int(n.dropped_packets),
+    ),
+    gauge(
+        "wrong_clocks",
+        ("wrong_clocks", 1.0),
+        "Brokers whose clocks are wrong.",
+        |n| int(n.wrong_clocks),
     ),
     count(
         "refused",

@@ -11,6 +11,9 @@
 //! the newest report of a broker wins, whichever way it came.
 
 mod aggregate;
+mod cell;
+mod clocks;
+mod digests;
 mod graph;
 pub mod http;
 mod listener;
@@ -26,8 +29,11 @@ pub mod xml;
 pub mod xpath;
 
 pub use aggregate::{Aggregate, BROKERS_MAX, FORGET_AFTER, Refused, STALE_AFTER};
+pub use cell::{CellPlan, Desk};
+pub use clocks::{CLOCK_TOLERANCE, Clocks};
+pub use digests::digest;
 pub use graph::{Graph, Tree};
-pub use listener::{Heard, Listener};
+pub use listener::{FULL_MAX, Heard, Listener, Reports};
 pub use measures::{BROKER, LINK, Measure, NETWORK};
 pub use network::{BrokerView, Network, Summary};
 pub use report::{
@@ -38,6 +44,11 @@ pub use reporter::Reporter;
 
 /// Topic of one broker's reports, without the broker.
 pub const REPORTS: &str = "$sangam/monitor";
+/// Topic of what the heads of cells merge, without the cell.
+pub const MERGED: &str = "$sangam/merged";
+/// First two levels of the topics on which the brokers of a cell tell its head their digests,
+/// without the cell.
+pub const CELL: &str = "$sangam/cell-";
 /// Topic of aggregation nodes, without their name.
 pub const AGGREGATES: &str = "$sangam/aggregate";
 /// Topic of one broker's alerts, without the broker.

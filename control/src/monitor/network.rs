@@ -14,6 +14,9 @@ pub struct Network {
     pub aggregator: String,
     /// Milliseconds since 1970 by the aggregator's clock.
     pub at_unix_ms: u64,
+    /// How far that clock is ahead of the median of all, in milliseconds; absent if nobody reports.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub clock_off_ms: Option<i64>,
     /// Sums over the brokers.
     pub summary: Summary,
     /// Every broker heard of in the last minute, in the order of their ids.
@@ -27,9 +30,15 @@ pub struct BrokerView {
     /// Its newest report; `age_ms` is its age at the aggregator.
     #[serde(flatten)]
     pub report: BrokerReport,
-    /// No news for five seconds.
+    /// No news for five seconds, or of a cell's broker for three of its beats.
     pub stale: bool,
-    /// The aggregation node that passed it on; absent if it came from the broker itself.
+    /// Its clock is off the median of all by more than two seconds.
+    pub clock_wrong: bool,
+    /// Its filters, streams and reasons of drops are not told here: its figures are a digest's.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub digest: bool,
+    /// The aggregation node or head of a cell that passed it on; absent if it came from the broker
+    /// itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub via: Option<String>,
 }
@@ -56,6 +65,8 @@ pub struct Summary {
     pub dropped_packets: u64,
     /// Reports refused by the aggregator: malformed, from a stranger, or one too many.
     pub refused: u64,
+    /// Brokers whose clocks are wrong.
+    pub wrong_clocks: u64,
 }
 
 impl Network {
@@ -71,6 +82,7 @@ impl Network {
             let report = &view.report;
             let up = report.links.iter().filter(|link| link.up).count() as u64;
             summary.brokers += 1;
+            summary.wrong_clocks += u64::from(view.clock_wrong);
             summary.links += report.links.len() as u64;
             summary.links_up += up;
             summary.links_down += report.links.len() as u64 - up;
@@ -82,6 +94,7 @@ impl Network {
             schema: super::SCHEMA,
             aggregator: aggregator.to_owned(),
             at_unix_ms,
+            clock_off_ms: None,
             summary,
             brokers,
         }

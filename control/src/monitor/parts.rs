@@ -208,6 +208,7 @@ mod tests {
             peer: Some(BrokerId(u32::MAX)),
             address: format!("203.0.113.{n}:4600"),
             transport: "quic".to_owned(),
+            age_ms: 0,
             up: true,
             suspect: Some(false),
             weight: Some(1_234),
@@ -256,6 +257,25 @@ mod tests {
         assert!(len(0) <= 800, "{}", len(0));
         let link = (len(20) - len(0)) / 20;
         assert!(link <= 360, "{link}");
+    }
+
+    /// docs/adr/0051-digests.md promises this.
+    #[test]
+    fn a_digest_is_a_sixth_of_its_report() {
+        let now = sangam_model::Time::ZERO;
+        let mut event = Vec::new();
+        let mut digest = crate::monitor::digests::digest(now, &busy(7));
+        digest
+            .links
+            .iter_mut()
+            .for_each(|link| link.way = Default::default());
+        sangam_digest::encode(&mut event, now, &sangam_digest::Row::Digest(digest));
+        let full: usize = cut(&busy(7)).iter().map(Vec::len).sum();
+        assert!(
+            event.len() <= 400 && event.len() * 6 < full,
+            "{} of {full}",
+            event.len()
+        );
     }
 
     fn join(joiner: &mut Joiner, payload: &[u8]) -> Option<BrokerReport> {

@@ -44,6 +44,10 @@ pub struct BrokerReport {
     /// itself.
     #[serde(skip_serializing_if = "is_zero")]
     pub age_ms: u64,
+    /// How far the broker's clock is ahead of the median of all, in milliseconds, as whoever merges
+    /// reports finds it; absent from the broker itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub clock_off_ms: Option<i64>,
     /// Seconds since the start of the broker.
     pub uptime_s: u64,
     /// Whether the broker sends its clients elsewhere.
@@ -158,6 +162,10 @@ pub struct LinkReport {
     pub address: String,
     /// `udp`, `tcp`, `quic`, ...
     pub transport: String,
+    /// How old the figures are, in milliseconds; as `age_ms` of the broker, but links may be told
+    /// by themselves.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub age_ms: u64,
     /// Whether events flow.
     pub up: bool,
     /// Whether the other end was silent for too long.

@@ -6,7 +6,7 @@
 //! of all brokers for one source are a tree, without anybody sending it to anybody.
 //!
 //! [`neighbours`] says which links there should be, [`rendezvous`] which brokers serve a name, and
-//! [`locate`] where a client should go.
+//! [`locate`] where a client should go, [`cells`] whose reports are merged by whom.
 //!
 //! [`Router`] chooses a path of relays for each packet of one session, by one of several methods
 //! that a laboratory compares ([`method`]); some of them predict end-to-end latency
@@ -15,6 +15,7 @@
 //! [`Estimate`] is what a link's delay is and how sure that is; [`Weigher`] turns what a link
 //! measures into its weight, slowly enough that ways do not swing.
 
+mod cells;
 mod estimate;
 mod graph;
 mod locate;
@@ -25,6 +26,7 @@ pub mod predictor;
 mod rendezvous;
 mod weight;
 
+pub use cells::{CELL_MAX, Cell, cells};
 pub use estimate::Estimate;
 pub use graph::{Edge, Graph, UNREACHABLE, Ways};
 pub use locate::{Candidate, locate};

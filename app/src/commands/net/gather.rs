@@ -34,7 +34,7 @@ impl Ear {
         let (client, _) = connect(&args.broker, &args.peer)?;
         let asked = client.up().and_then(|up| up.broker);
         Ok(Self {
-            listener: Listener::new(client).map_err(failure)?,
+            listener: Listener::new(client, args.reports.into()).map_err(failure)?,
             aggregate: Aggregate::default(),
             start: Instant::now(),
             asked: asked.map_or(BrokerId(0), |(broker, _)| broker),
@@ -45,10 +45,10 @@ impl Ear {
     pub(super) fn listen(
         &mut self,
         length: Duration,
-        enough: impl Fn(&Aggregate) -> bool,
+        enough: impl Fn(&Self) -> bool,
     ) -> Result<(), Failure> {
         let until = Instant::now() + length;
-        while !enough(&self.aggregate) {
+        while !enough(self) {
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return Ok(());
@@ -56,6 +56,13 @@ impl Ear {
             match self.listener.next(left) {
                 Some(Heard::Report(report, via)) => {
                     self.aggregate.merge(self.now(), *report, via.as_deref());
+                }
+                Some(Heard::Merged(event, head)) => {
+                    let now = self.now();
+                    match sangam_digest::decode(now, &event) {
+                        Ok(merged) => self.aggregate.merge_cell(now, merged, &head),
+                        Err(_) => self.aggregate.refuse(),
+                    }
                 }
                 Some(Heard::Nonsense) => self.aggregate.refuse(),
                 Some(Heard::Refused(reason)) => {
@@ -94,14 +101,31 @@ pub(super) fn view(args: &NetArgs) -> Result<View, Failure> {
         let hint = "its broker is of an older version, or --wait is too short";
         return Err(Failure::new(Exit::Unreachable, message).hint(hint));
     }
+    let (heard, told) = (view.network.brokers.len() as u64, ear.aggregate.told());
+    if heard < told {
+        let round_s = told / 20 + 5;
+        tracing::warn!(
+            heard,
+            told,
+            round_s,
+            "not every broker was heard; --wait longer"
+        );
+    }
     Ok(view)
 }
 
-fn is_complete(aggregate: &Aggregate) -> bool {
+/// Whether everybody was heard, in full where full reports are listened to.
+fn is_complete(ear: &Ear) -> bool {
+    let aggregate = &ear.aggregate;
+    let all = aggregate.len() as u64 >= aggregate.told();
+    if !ear.listener.is_full() {
+        return all && aggregate.told() > 0;
+    }
     let known: BTreeSet<_> = aggregate.reports().map(|report| report.broker).collect();
     let links = aggregate.reports().flat_map(|report| &report.links);
     let mut peers = links.filter(|link| link.up).filter_map(|link| link.peer);
-    !known.is_empty() && peers.all(|peer| known.contains(&peer))
+    let linked = !known.is_empty() && peers.all(|peer| known.contains(&peer));
+    linked && aggregate.is_detailed(ear.now())
 }
 
 /// A broker by id or by its name.

@@ -47,6 +47,9 @@ pub(super) fn run(args: &NetArgs, json: bool) -> Result<(), Failure> {
         }
         NetCommand::Brokers => print(json, network, || show::brokers(network)),
         NetCommand::Route { topic } => {
+            if network.brokers.iter().any(|view| view.digest) {
+                tracing::warn!("merged figures do not say who wants what; try --reports full");
+            }
             let routes = route::of(network, &topic);
             print(json, &routes, || routes.to_string());
         }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use sangam_control::monitor::{BrokerView, Graph, LinkReport, Network, Tree};
+use sangam_control::monitor::{BrokerView, CLOCK_TOLERANCE, Graph, LinkReport, Network, Tree};
 use sangam_model::BrokerId;
 
 use crate::commands::table::render;
@@ -42,7 +42,33 @@ pub(super) fn map(network: &Network, root: BrokerId) -> String {
             line(network, view.report.broker, None)
         );
     }
+    text + &clocks(network)
+}
+
+/// A line for each clock that is wrong.
+fn clocks(network: &Network) -> String {
+    let mut text = String::new();
+    let own = network.clock_off_ms.unwrap_or_default();
+    if u128::from(own.unsigned_abs()) > CLOCK_TOLERANCE.as_millis() {
+        let _ = writeln!(
+            text,
+            "\nthis host's clock is off most brokers' by {}",
+            offset(own)
+        );
+    }
+    for view in network.brokers.iter().filter(|view| view.clock_wrong) {
+        let off = offset(view.report.clock_off_ms.unwrap_or_default());
+        let _ = writeln!(
+            text,
+            "\nthe clock of {} is off by {off}",
+            network.label(view.report.broker)
+        );
+    }
     text
+}
+
+fn offset(ms: i64) -> String {
+    format!("{:+.1} s", ms as f64 / 1e3)
 }
 
 /// Everything behind a broker, each line with its place in the tree before it.
@@ -114,7 +140,7 @@ fn view(network: &Network, broker: BrokerId) -> Option<&BrokerView> {
 pub(super) fn links(network: &Network) -> String {
     let head = [
         "BROKER", "PEER", "STATE", "VIA", "WEIGHT", "RTT", "JITTER", "LOSS", "CAPACITY", "IN",
-        "OUT", "QUEUE", "DROPPED",
+        "OUT", "QUEUE", "DROPPED", "AGE",
     ];
     let rows = network.brokers.iter().flat_map(|view| {
         let broker = network.label(view.report.broker);
@@ -153,6 +179,7 @@ fn cells(link: &LinkReport, stale: bool) -> Vec<String> {
         bits(link.out_bps),
         ms(link.queue_us),
         known(link.dropped_packets),
+        seconds(link.age_ms),
     ]
 }
 
@@ -160,17 +187,18 @@ fn cells(link: &LinkReport, stale: bool) -> Vec<String> {
 pub(super) fn brokers(network: &Network) -> String {
     let head = [
         "BROKER", "ID", "STATE", "VERSION", "UP", "CLIENTS", "STREAMS", "LINKS", "KNOWS", "CPU",
-        "MEMORY", "DROPS/S", "AGE",
+        "MEMORY", "DROPS/S", "CLOCK", "AGE",
     ];
     let rows: Vec<_> = network.brokers.iter().map(broker).collect();
-    render(&head, &rows)
+    render(&head, &rows) + &clocks(network)
 }
 
 fn broker(view: &BrokerView) -> Vec<String> {
     let report = &view.report;
-    let state = match (view.stale, report.draining) {
-        (true, _) => "stale",
-        (_, true) => "draining",
+    let state = match (view.stale, report.draining, view.clock_wrong) {
+        (true, ..) => "stale",
+        (_, true, _) => "draining",
+        (.., true) => "clock",
         _ => "ok",
     };
     let up = report.links.iter().filter(|link| link.up).count();
@@ -191,8 +219,15 @@ fn broker(view: &BrokerView) -> Vec<String> {
             |bytes| format!("{} MiB", bytes >> 20),
         ),
         report.traffic.dropped_per_s.to_string(),
-        format!("{:.1} s", report.age_ms as f64 / 1e3),
+        report
+            .clock_off_ms
+            .map_or_else(|| UNKNOWN.to_owned(), offset),
+        seconds(report.age_ms),
     ]
+}
+
+fn seconds(ms: u64) -> String {
+    format!("{:.1} s", ms as f64 / 1e3)
 }
 
 fn known(value: Option<impl ToString>) -> String {

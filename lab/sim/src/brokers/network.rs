@@ -28,8 +28,9 @@ pub struct Network {
     pub traffic: Traffic,
     /// Whether lanes look for duplicates; off to see what else bounds a loop.
     pub use_windows: bool,
-    /// What an event costs a link as monitoring, headers included; 0 where events are media.
-    pub event_bytes: u64,
+    /// What the present event of a stream costs a link as monitoring, headers included; streams
+    /// that are not here are media.
+    pub event_bytes: BTreeMap<StreamId, u64>,
     random: Random,
     wires: Vec<Wire>,
     /// Wires by broker and number of the link there.
@@ -81,7 +82,7 @@ impl Network {
             brokers: (0..brokers).map(|index| Broker::new(index, 0)).collect(),
             traffic: Traffic::default(),
             use_windows: true,
-            event_bytes: 0,
+            event_bytes: BTreeMap::new(),
             random: Random::new(seed),
             wires: Vec::new(),
             ports: vec![BTreeMap::new(); brokers],

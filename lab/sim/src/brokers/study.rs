@@ -18,8 +18,9 @@ mod swing;
 mod table;
 
 pub use gaps::{Gap, Gaps};
+pub use monitoring::{Ages, Monitored};
 pub use swing::Swing;
-pub use table::table;
+pub use table::{monitoring as monitoring_table, table};
 
 /// Time after which records have been told again, and registrations twice.
 const STEADY: Duration = Duration::from_secs(120);
@@ -44,9 +45,8 @@ pub struct Figures {
     pub steady: Share,
     /// What it costs while much does.
     pub churn: Share,
-    /// What it costs while nothing happens but that every broker reports each second, and one
-    /// broker's client hears them all.
-    pub monitored: Share,
+    /// What it costs while nothing happens but that a client sees how all brokers are.
+    pub monitored: Monitored,
     /// What brokers keep.
     pub state: State,
 }
@@ -136,7 +136,7 @@ impl Figures {
         check::nothing_twice(&world.network).map_err(replay)?;
         note(&format!("churned: {churn:?}"));
         note("monitoring");
-        let monitored = monitoring::share(&mut world);
+        let monitored = Monitored::measure(&mut world, &note);
         Ok(Self {
             brokers: world.network.brokers.len(),
             links: world.topology.links.len(),
@@ -192,7 +192,7 @@ fn state(world: &World) -> State {
 }
 
 /// What links carry for the network's own sake over some time, in which `each_second` happens.
-fn share(world: &mut World, time: Duration, each_second: impl Fn(&mut World)) -> Share {
+fn share(world: &mut World, time: Duration, mut each_second: impl FnMut(&mut World)) -> Share {
     let start: Vec<Cost> = world.network.costs().collect();
     let mut before = start.clone();
     let (mut worst, mut unmonitored) = (0, 0);

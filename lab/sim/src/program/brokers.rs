@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use clap::Args;
-use sangam_sim::brokers::study::{Figures, Gaps, Swing, table};
+use sangam_sim::brokers::study::{Figures, Gaps, Monitored, Swing, monitoring_table, table};
 use sangam_sim::brokers::{Fault, Plan, Shape};
 
 use super::{Failure, note, print};
@@ -36,6 +36,9 @@ pub(crate) struct Arguments {
     /// Random things that happen in each storm.
     #[arg(long, default_value_t = 100)]
     disturbances: usize,
+    /// Measure what monitoring costs, and nothing else.
+    #[arg(long, conflicts_with = "storms")]
+    monitoring: bool,
     /// Print figures as JSON.
     #[arg(long)]
     json: bool,
@@ -48,6 +51,7 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let result = match arguments.storms {
         Some(storms) => run_storms(arguments, storms),
+        None if arguments.monitoring => monitor(arguments),
         None => measure(arguments),
     };
     result.map_err(|fault| Failure(fault.to_string()))
@@ -61,6 +65,24 @@ fn run_storms(arguments: &Arguments, storms: u64) -> Result<(), Fault> {
         ));
     }
     Ok(())
+}
+
+fn monitor(arguments: &Arguments) -> Result<(), Fault> {
+    let (steady, monitored) = Monitored::of(&arguments.plan(arguments.seed), note)?;
+    let text = if arguments.json {
+        let json = serde_json::json!({
+            "seed": arguments.seed,
+            "brokers": arguments.brokers,
+            "sessions": arguments.sessions,
+            "shape": arguments.shape.to_string(),
+            "steady": steady,
+            "monitored": monitored,
+        });
+        format!("{json:#}")
+    } else {
+        monitoring_table(&steady, &monitored)
+    };
+    print(&text).map_err(|error| Fault(error.to_string()))
 }
 
 fn measure(arguments: &Arguments) -> Result<(), Fault> {

@@ -325,7 +325,8 @@ impl Network {
         if !wire.ends[from].up {
             return;
         }
-        wire.directions[from].cost.monitoring += self.event_bytes;
+        let bytes = self.event_bytes.get(&event.stream);
+        wire.directions[from].cost.monitoring += bytes.copied().unwrap_or(0);
         self.traffic.crossed(event, (broker, far));
         let Some(arrives) = wire.event_arrives(self.now, &mut self.random) else {
             return;

@@ -62,28 +62,54 @@ pub fn table(figures: &Figures, gaps: &Gaps, swing: &Swing) -> String {
     out
 }
 
+/// What monitoring costs, and the network without it.
+#[must_use]
+pub fn monitoring(steady: &Share, monitored: &Monitored) -> String {
+    let mut out = "| Measured | Value |\n|---|---|\n".to_owned();
+    out += &lines("steady", steady);
+    out + &monitored_lines(monitored)
+}
+
+fn monitored_lines(monitored: &Monitored) -> String {
+    let mut out = String::new();
+    if let Some(full) = &monitored.full {
+        out += &lines("all reports to one broker", full);
+    }
+    out += &lines("what cells merge to one broker", &monitored.merged);
+    let ages = &monitored.ages;
+    out + &format!(
+        "| There: brokers known, age of their figures in the median, of the oldest \
+         | {} of {}, {:.1} s, {:.1} s |\n\
+         | A link that goes down is seen there at both ends: median, worst of 20 | {} s, {} s |\n",
+        ages.known,
+        ages.brokers,
+        ages.median_s,
+        ages.oldest_s,
+        ages.down_median_s,
+        ages.down_worst_s,
+    )
+}
+
 /// What the network costs its links, two lines for each state of it.
 fn shares(figures: &Figures) -> String {
-    let mut out = String::new();
-    for (name, share) in [
-        ("steady", &figures.steady),
-        ("churn", &figures.churn),
-        ("all reports to one broker", &figures.monitored),
-    ] {
-        out += &format!(
-            "| Share of 10 Mb/s, {name}: mean (map, joins, directory, reports) \
-             | {:.3} % ({:.3}, {:.3}, {:.3}, {:.3}) |\n\
-             | Share of 10 Mb/s, {name}: busiest link, worst second of any, without reports \
-             | {:.3} %, {:.3} %, {:.3} % |\n",
-            share.mean,
-            share.map,
-            share.joins,
-            share.directory,
-            share.monitoring,
-            share.busiest,
-            share.worst_second,
-            share.worst_second_unmonitored,
-        );
-    }
-    out
+    let mut out = lines("steady", &figures.steady);
+    out += &lines("churn", &figures.churn);
+    out + &monitored_lines(&figures.monitored)
+}
+
+fn lines(name: &str, share: &Share) -> String {
+    format!(
+        "| Share of 10 Mb/s, {name}: mean (map, joins, directory, reports) \
+         | {:.3} % ({:.3}, {:.3}, {:.3}, {:.3}) |\n\
+         | Share of 10 Mb/s, {name}: busiest link, worst second of any, without reports \
+         | {:.3} %, {:.3} %, {:.3} % |\n",
+        share.mean,
+        share.map,
+        share.joins,
+        share.directory,
+        share.monitoring,
+        share.busiest,
+        share.worst_second,
+        share.worst_second_unmonitored,
+    )
 }
