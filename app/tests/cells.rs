@@ -6,7 +6,7 @@ mod common;
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use common::{Broker, Running, clip, run, sangam, text};
@@ -171,19 +171,17 @@ fn full_detail_of_a_small_network_is_heard_without_asking() {
     });
 }
 
-/// A command that believes it is an hour later.
-fn an_hour_later(command: &Command) -> Command {
-    let mut late = Command::new("faketime");
-    late.args(["--exclude-monotonic", "-f", "+1h"]);
-    late.arg(command.get_program()).args(command.get_args());
-    for (name, value) in command.get_envs() {
-        match value {
-            Some(value) => late.env(name, value),
-            None => late.env_remove(name),
-        };
-    }
-    late.stdin(Stdio::null());
-    late
+/// A command that believes it is an hour later. By libfaketime itself: the program `faketime` is a
+/// parent that leaves its child behind when it is killed.
+fn an_hour_later(mut command: Command) -> Command {
+    command
+        // The loader puts the directory of its architecture for $LIB.
+        .env("LD_PRELOAD", "/usr/$LIB/faketime/libfaketimeMT.so.1")
+        .env("FAKETIME", "+1h")
+        .env("FAKETIME_DONT_FAKE_MONOTONIC", "1")
+        // Its name in earlier versions.
+        .env("DONT_FAKE_MONOTONIC", "1");
+    command
 }
 
 #[test]
@@ -191,7 +189,7 @@ fn a_broker_whose_clock_is_wrong_is_named_wherever_the_network_is_shown() {
     let mut brokers = mesh(["oslo", "paris"]);
     let links: Vec<String> = brokers.iter().map(|one| one.udp.to_string()).collect();
     let late = ["--name", "late", "--link", &links[0], "--link", &links[1]];
-    brokers.push(Broker::of(an_hour_later(&Broker::command(&late))));
+    brokers.push(Broker::of(an_hour_later(Broker::command(&late))));
     for reports in ["full", "merged"] {
         let node = Node::start(&[&brokers[0]], &["--reports", reports]);
         let view = node.view("the clock is noticed", |view| {
