@@ -41,6 +41,8 @@ pub struct Framed {
     /// Bytes of the first queued unit, prefix included, that are written already.
     written: usize,
     queued: usize,
+    /// Bytes that were written since the beginning.
+    taken: u64,
     limits: OutLimits,
 }
 
@@ -234,6 +236,12 @@ impl Framed {
         }
     }
 
+    /// Bytes that the stream has taken since the beginning, encryption not included.
+    #[must_use]
+    pub fn taken(&self) -> u64 {
+        self.taken
+    }
+
     fn over(stream: ByteStream, limits: OutLimits) -> Self {
         Self {
             stream,
@@ -246,6 +254,7 @@ impl Framed {
             queue: VecDeque::new(),
             written: 0,
             queued: 0,
+            taken: 0,
             limits,
         }
     }
@@ -433,6 +442,7 @@ impl Framed {
             return;
         }
         self.queued -= count;
+        self.taken += count as u64;
         self.written += count;
         while let Some(first) = self.queue.front() {
             let whole = first.size();

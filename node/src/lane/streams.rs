@@ -24,19 +24,20 @@ use sangam_wire::{Frame, Hello, is_event};
 use super::Lane;
 use super::ingest::Source;
 use super::link::{End as LinkEnd, Via};
+use super::outbox::Taken;
 use crate::certificate::Certificate;
 use crate::config::{StreamWay, Transport};
 
-/// What may wait in a stream that is dialled; of it events take no more than [`FEED`].
+/// What may wait in a stream that is dialled. Events enter it while less waits in it than leaves
+/// in a moment: what is urgent overtakes the rest until then, in the outbox.
 const LIMITS: OutLimits = OutLimits {
     units: 4_096,
     bytes: 512 << 10,
 };
-/// Events enter a stream while less than this waits in it: what is urgent overtakes the rest
-/// until then, in the outbox.
-pub(super) const FEED: usize = 64 << 10;
-/// Bytes that wait in the kernel and are not in flight.
-const UNSENT: i32 = 64 << 10;
+/// Bytes that wait in the kernel and are not in flight, before the stream's rate is known. Later
+/// it keeps what leaves in a moment, and is told if that changes by more than this share.
+const UNSENT: u64 = 64 << 10;
+const UNSENT_STEP: u64 = 4;
 /// Callers that may wait for the lane.
 pub(crate) const CALLERS: usize = 64;
 
@@ -75,6 +76,8 @@ pub(super) struct End {
     way: Option<Way>,
     /// Away while its units are read.
     connection: Option<Connection>,
+    /// What the kernel was told to keep of it.
+    unsent: u64,
     /// Whose key the neighbour has proved to hold.
     pub(super) identity: Option<BrokerId>,
 }
@@ -117,6 +120,7 @@ impl End {
             to: Some(to),
             way: None,
             connection: None,
+            unsent: UNSENT,
             identity: None,
         }
     }
@@ -126,6 +130,7 @@ impl End {
             transport,
             to: None,
             way: None,
+            unsent: UNSENT,
             identity: framed.certificate().and_then(broker_of),
             connection: Some(Connection::over(framed)),
         }
@@ -133,6 +138,14 @@ impl End {
 
     pub(super) fn framed(&mut self) -> Option<&mut Framed> {
         self.connection.as_mut()?.framed()
+    }
+
+    /// Has the kernel keep no more than this of what has not left.
+    fn commit(&mut self, bytes: u64, framed: &Framed) {
+        if bytes.abs_diff(self.unsent) > self.unsent / UNSENT_STEP {
+            self.unsent = bytes;
+            keep_unsent(framed.socket(), bytes);
+        }
     }
 
     fn dial(&mut self, certificate: &Certificate, now: Time) -> Result<&Connection, String> {
@@ -152,6 +165,7 @@ impl End {
         };
         let dialled = Connection::dial(&way, 0, now).map_err(|error| error.to_string())?;
         self.identity = None;
+        self.unsent = UNSENT;
         self.way = Some(way);
         Ok(self.connection.insert(dialled))
     }
@@ -211,7 +225,7 @@ impl Lane {
         (framed, transport, address): (Framed, Transport, SocketAddr),
         end: LinkEnd,
     ) -> Option<LinkId> {
-        unsent(framed.socket());
+        keep_unsent(framed.socket(), UNSENT);
         let stream = End::called(transport, framed);
         let id = self
             .links
@@ -328,7 +342,7 @@ impl Lane {
             return;
         };
         if let Some(framed) = end.connection.as_mut().and_then(Connection::framed) {
-            unsent(framed.socket());
+            keep_unsent(framed.socket(), UNSENT);
             end.identity = framed.certificate().and_then(broker_of);
         }
         if let LinkEnd::Dialing(dialer) = &mut link.end {
@@ -387,11 +401,27 @@ impl Lane {
 
     fn write_stream(&mut self, id: LinkId) -> Result<(), FramedError> {
         let end = self.links.get_mut(id).and_then(|link| link.stream_mut());
-        let Some(connection) = end.and_then(|end| end.connection.as_mut()) else {
+        let Some((end, mut connection)) = end.and_then(|end| {
+            let connection = end.connection.take()?;
+            Some((end, connection))
+        }) else {
             return Ok(());
         };
-        let waits = connection.write()?;
-        let watched = connection.watch(waits, &self.streams.poller, id.0.into());
+        let before = connection.framed().map(|framed| framed.taken());
+        let written = connection.write();
+        let full = written.as_ref().is_ok_and(|waits| *waits);
+        if let (Some(before), Some(framed)) = (before, connection.framed()) {
+            let taken = Taken {
+                bytes: framed.taken() - before,
+                waiting: framed.queued().bytes as u64,
+                full,
+            };
+            let committed = self.outboxes.taken(id, self.now, taken);
+            end.commit(committed.unwrap_or(UNSENT), framed);
+        }
+        let watched = connection.watch(full, &self.streams.poller, id.0.into());
+        end.connection = Some(connection);
+        written?;
         watched.map_err(FramedError::Io)
     }
 
@@ -428,8 +458,9 @@ impl Lane {
 }
 
 /// What is not in flight waits where it can be shed.
-fn unsent(socket: &std::net::TcpStream) {
-    if let Err(error) = limit_unsent(socket, UNSENT) {
+fn keep_unsent(socket: &std::net::TcpStream, bytes: u64) {
+    // At most 64 KiB.
+    if let Err(error) = limit_unsent(socket, bytes as i32) {
         tracing::debug!(%error, "the kernel keeps as much as it likes of a stream");
     }
 }
