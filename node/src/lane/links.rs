@@ -219,6 +219,11 @@ impl LinkTable {
         Some(LinkId(index as u16))
     }
 
+    /// Whether one more entry finds a place.
+    pub(super) fn has_room(&self) -> bool {
+        self.links.len() < LINKS_PER_BROKER || self.links.iter().any(Option::is_none)
+    }
+
     fn socket_for(&self, address: SocketAddr) -> Option<usize> {
         self.sockets.iter().position(|v6| *v6 == address.is_ipv6())
     }

@@ -10,6 +10,7 @@ use sangam_wire::{Capabilities, Frame, Hello, Message, Refusal, Welcome};
 
 use super::Lane;
 use super::calls::Rungs;
+use super::judge::{Call, Proof};
 use super::link::{End, Link};
 use super::wish::Wish;
 use crate::command::ControlEvent;
@@ -78,11 +79,7 @@ impl Lane {
     /// A frame has come by the way of a link.
     pub(super) fn frame_of(&mut self, id: LinkId, frame: &Frame<'_>) {
         self.tell_link(id, frame);
-        let id = match frame {
-            // Answers to a call of ours from there.
-            Frame::Retry { .. } | Frame::Refuse(_) | Frame::Welcome(_) | Frame::Bye { .. } => id,
-            _ => self.arrived(id),
-        };
+        let id = self.arrived(id, frame);
         self.drain_link(id);
     }
 
@@ -99,10 +96,6 @@ impl Lane {
         peer: (BrokerId, Incarnation),
         from: SocketAddr,
     ) {
-        if peer.0 == self.id || self.aside {
-            welcome::tell_twin(peer.0, from);
-            return self.refuse(hello, Refusal::Identity, from);
-        }
         let mut known = self.links.by_address(from);
         if let Some(id) = known.filter(|id| self.is_second(*id)) {
             if self.is_repeated(id, hello) {
@@ -112,24 +105,16 @@ impl Lane {
             self.drop_second(id);
             known = None;
         }
-        let mut networks = self.accept_links.iter();
-        let allowed = networks.any(|network| network.contains(from.ip()));
-        if known.is_none() && !allowed && !self.links.is_neighbour(from) {
-            return self.refuse(hello, Refusal::Forbidden, from);
-        }
-        let mut beside = None;
-        if let Some(other) = self.links.with_peer(peer.0, known) {
-            let wants = hello.capabilities.contains(Capabilities::SECOND_WAY);
-            match self.judge_second(other, (peer, wants, false)) {
-                Ok(of) => beside = of,
-                Err(reason) => {
-                    if reason == Refusal::Identity {
-                        welcome::tell_twin(peer.0, from);
-                    }
-                    return self.refuse(hello, reason, from);
-                }
-            }
-        }
+        let call = Call {
+            peer,
+            from,
+            proof: Proof::Network,
+            beside: hello.capabilities.contains(Capabilities::SECOND_WAY),
+        };
+        let beside = match self.judge_call(&call, known) {
+            Ok(beside) => beside,
+            Err(reason) => return self.refuse(hello, reason, from),
+        };
         let id = match known {
             Some(id) if self.is_repeated(id, hello) => {
                 self.links.heard(id, self.now);
@@ -314,7 +299,7 @@ impl Lane {
         false
     }
 
-    fn is_by_datagrams(&self, id: LinkId) -> bool {
+    pub(super) fn is_by_datagrams(&self, id: LinkId) -> bool {
         self.links.get(id).is_some_and(Link::is_by_datagrams)
     }
 

@@ -6,7 +6,6 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::sync::mpsc::{Receiver, SyncSender};
 use std::time::Duration;
 
 use sangam_broker::{DropReason, LinkId};
@@ -15,16 +14,16 @@ use sangam_io::quic::broker_of;
 use sangam_io::stream::{Connection, Dial, Framed, FramedError, OutLimits, Progress, Way};
 use sangam_io::tcp::limit_unsent;
 use sangam_io::tls::ServerName;
-use sangam_io::wake::Waker;
 use sangam_link::DialInput;
 use sangam_model::limits::LINKS_PER_BROKER;
 use sangam_model::{BrokerId, Time};
-use sangam_wire::{Frame, Hello, is_event};
+use sangam_wire::{Frame, is_event};
 
 use super::Lane;
 use super::ingest::Source;
 use super::link::{End as LinkEnd, Via};
 use super::outbox::Taken;
+use super::reception::Callers;
 use crate::certificate::Certificate;
 use crate::config::{StreamWay, Transport};
 
@@ -38,25 +37,10 @@ const LIMITS: OutLimits = OutLimits {
 /// it keeps what leaves in a moment, and is told if that changes by more than this share.
 const UNSENT: u64 = 64 << 10;
 const UNSENT_STEP: u64 = 4;
-/// Callers that may wait for the lane.
-pub(crate) const CALLERS: usize = 64;
-
-/// A neighbour that called at a port for clients.
-#[derive(Debug)]
-pub(crate) struct Caller {
-    pub(crate) framed: Framed,
-    pub(crate) hello: Hello,
-    pub(crate) address: SocketAddr,
-    pub(crate) transport: Transport,
-}
-
-/// Where the ports for clients send neighbours.
-pub(crate) type Reception = (SyncSender<Caller>, Waker);
-
 /// The lane's streams.
 #[derive(Debug)]
 pub(crate) struct Streams {
-    callers: Receiver<Caller>,
+    callers: Callers,
     certificate: Certificate,
     poller: Poller,
     /// Away while they are looked at.
@@ -87,7 +71,7 @@ impl Streams {
     ///
     /// # Errors
     /// The kernel gives no epoll descriptor.
-    pub(crate) fn new(callers: Receiver<Caller>, certificate: Certificate) -> io::Result<Self> {
+    pub(crate) fn new(callers: Callers, certificate: Certificate) -> io::Result<Self> {
         Ok(Self {
             callers,
             certificate,
@@ -101,6 +85,11 @@ impl Streams {
     /// Tells of all streams together.
     pub(super) fn poller(&self) -> &Poller {
         &self.poller
+    }
+
+    /// Neighbours that called at ports for clients.
+    pub(super) fn callers(&self) -> &Callers {
+        &self.callers
     }
 
     pub(super) fn certificate(&self) -> &Certificate {
@@ -209,16 +198,6 @@ impl Lane {
         }
     }
 
-    /// Takes the neighbours that called at ports for clients.
-    pub(super) fn take_callers(&mut self) {
-        for _ in 0..CALLERS {
-            let Ok(caller) = self.streams.callers.try_recv() else {
-                return;
-            };
-            self.called(caller);
-        }
-    }
-
     /// A link over a stream that was handed over; `None` if there are too many.
     pub(super) fn place_stream(
         &mut self,
@@ -301,9 +280,9 @@ impl Lane {
             }
         };
         let mut progress = Ok(Progress::Idle);
-        let mut lives = false;
+        let mut moves = false;
         if opening || event.readable || event.closed {
-            progress = connection.read(|unit| lives |= self.unit_by_stream(unit, id));
+            progress = connection.read(|unit| moves |= self.unit_by_stream(unit, id));
         }
         let opened = connection.has_opened();
         self.put_back(id, connection);
@@ -311,7 +290,7 @@ impl Lane {
             self.opened(id);
         }
         self.streams.dirty |= 1 << id.0;
-        let id = if lives { self.arrived(id) } else { id };
+        let id = if moves { self.take_way(id) } else { id };
         self.drain_link(id);
         match progress {
             Ok(Progress::Idle) => false,
@@ -351,7 +330,7 @@ impl Lane {
     }
 
     /// Takes a unit; what the link wants in return waits until all are read. Whether it was a
-    /// frame by which the neighbour goes on.
+    /// frame that moves the link here.
     fn unit_by_stream(&mut self, unit: &[u8], id: LinkId) -> bool {
         match unit.first().copied().and_then(is_event) {
             Some(true) => self.event(unit, Source::Link(id)),
@@ -359,7 +338,7 @@ impl Lane {
                 Ok(frame) => {
                     self.counters.frames.add(1);
                     self.tell_link(id, &frame);
-                    return !matches!(frame, Frame::Bye { .. });
+                    return self.is_called_for(id, &frame);
                 }
                 Err(error) => self.malformed(error),
             },

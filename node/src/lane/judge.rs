@@ -1,0 +1,99 @@
+//! Whether a broker that calls may come in, by whichever door: datagrams, QUIC or a stream.
+
+use std::net::SocketAddr;
+
+use sangam_broker::{DropReason, LinkId};
+use sangam_model::{BrokerId, Incarnation};
+use sangam_wire::Refusal;
+
+use super::Lane;
+use crate::welcome;
+
+/// A broker's call.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Call {
+    /// Who it says it is.
+    pub(super) peer: (BrokerId, Incarnation),
+    pub(super) from: SocketAddr,
+    pub(super) proof: Proof,
+    /// It asks for a second way of its link.
+    pub(super) beside: bool,
+}
+
+/// What says that a caller is who it says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Proof {
+    /// The network it calls from.
+    Network,
+    /// The certificate that it has shown: whose key that holds.
+    Certificate(Option<BrokerId>),
+}
+
+impl Lane {
+    /// Whether a call may become a link, or a second way of one: which. `known` is the entry of
+    /// the way it comes by, if there is one.
+    ///
+    /// # Errors
+    /// What the caller is told.
+    pub(super) fn judge_call(
+        &mut self,
+        call: &Call,
+        known: Option<LinkId>,
+    ) -> Result<Option<LinkId>, Refusal> {
+        let judged = self.may_link(call, known);
+        let judged = judged.and_then(|()| self.judge_beside(call, known));
+        if judged == Err(Refusal::Identity) {
+            self.counters.dropped(DropReason::LinkIdentity);
+            if self.is_proof(call) {
+                welcome::tell_twin(call.peer.0, call.from);
+            } else if welcome::is_time_to_tell() {
+                tracing::warn!(
+                    address = %call.from,
+                    broker = %call.peer.0,
+                    "a neighbour shows no certificate for the broker it says it is"
+                );
+            }
+        }
+        judged
+    }
+
+    /// Whether the caller may link at all, by what it has proved or where it calls from.
+    fn may_link(&self, call: &Call, known: Option<LinkId>) -> Result<(), Refusal> {
+        if !self.is_proof(call) || call.peer.0 == self.id || self.aside {
+            return Err(Refusal::Identity);
+        }
+        let mut networks = self.accept_links.iter();
+        let trusted = known.is_some()
+            || self.links.is_neighbour(call.from)
+            || networks.any(|network| network.contains(call.from.ip()));
+        match call.proof {
+            Proof::Network if !trusted => Err(Refusal::Forbidden),
+            Proof::Network | Proof::Certificate(_) => Ok(()),
+        }
+    }
+
+    fn is_proof(&self, call: &Call) -> bool {
+        match call.proof {
+            Proof::Network => true,
+            Proof::Certificate(shown) => shown == Some(call.peer.0),
+        }
+    }
+
+    /// How a call counts if a link with that broker is up.
+    fn judge_beside(
+        &mut self,
+        call: &Call,
+        known: Option<LinkId>,
+    ) -> Result<Option<LinkId>, Refusal> {
+        let Some(other) = self.links.with_peer(call.peer.0, known) else {
+            return Ok(None);
+        };
+        let proved = call.proof != Proof::Network;
+        if proved && !call.beside && self.is_by_datagrams(other) {
+            // Neighbours of the release before want it replaced at once.
+            self.drop_for_call(other);
+            return Ok(None);
+        }
+        self.judge_second(other, (call.peer, call.beside, proved))
+    }
+}
