@@ -6,7 +6,7 @@ mod plan;
 mod traffic;
 mod world;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread;
@@ -207,6 +207,7 @@ fn start_all(
             port: 0,
             site: stand.site.clone(),
             webrtc: false,
+            clients: false,
         };
         brokers.push(Broker::start(&setup, &folder.0)?);
     }
@@ -247,6 +248,11 @@ impl Folder {
         let path = std::env::temp_dir().join(name);
         std::fs::create_dir_all(&path).map_err(|error| Error::file(&path, error))?;
         Ok(Self(path))
+    }
+
+    /// Where it is.
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
     }
 }
 

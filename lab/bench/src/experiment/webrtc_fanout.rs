@@ -141,6 +141,7 @@ fn play(options: &Options, beat: &Beat, subscribers: usize) -> Result<Outcome, E
         carrier: Carrier::Udp,
         program: None,
         webrtc: true,
+        clients: false,
     };
     let broker = Broker::start(&setup, &folder)?;
     let mut sender = Peers::connect(vec![Peer::join(&broker, Part::Sends, TOPIC)?])?;
