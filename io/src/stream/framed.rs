@@ -16,7 +16,7 @@ use super::http;
 use super::opening::{Accept, Dial};
 use super::websocket::{Code, Piece, Side};
 use crate::pool::Packet;
-use crate::tls::TlsStream;
+use crate::tls::{Secret, TlsStream};
 
 /// Room for what arrives until a longer unit announces itself.
 const INPUT_MIN: usize = 4_096;
@@ -154,6 +154,12 @@ impl Framed {
             ByteStream::Plain(_) => None,
             ByteStream::Tls(tls) => tls.peer_certificate(),
         }
+    }
+
+    /// A secret of the two ends for a purpose, if the stream is encrypted.
+    #[must_use]
+    pub fn secret(&self, purpose: &[u8]) -> Option<Secret> {
+        self.stream.secret(purpose)
     }
 
     /// Whether units flow.

@@ -7,7 +7,13 @@ use sangam_model::{BrokerId, Incarnation};
 use sangam_wire::Refusal;
 
 use super::Lane;
+use super::link::Via;
 use crate::welcome;
+
+/// What the secret of an encrypted link is derived for.
+const PURPOSE: &[u8] = b"EXPORTER-sangam-second-way";
+/// So many calls for second ways differ; a call that was given up is forgotten long before.
+pub(super) const NONCES: usize = 8;
 
 /// A broker's call.
 #[derive(Clone, Copy, Debug)]
@@ -18,6 +24,8 @@ pub(super) struct Call {
     pub(super) proof: Proof,
     /// It asks for a second way of its link.
     pub(super) beside: bool,
+    /// Of its hello.
+    pub(super) nonce: u64,
 }
 
 /// What says that a caller is who it says.
@@ -94,6 +102,30 @@ impl Lane {
             self.drop_for_call(other);
             return Ok(None);
         }
+        let vouched = !proved
+            && call.beside
+            && self
+                .nonces(other)
+                .is_some_and(|all| all.contains(&call.nonce));
+        let proved = proved || vouched;
         self.judge_second(other, (call.peer, call.beside, proved))
+    }
+
+    /// Nonces that only the two ends of an encrypted link know: whoever calls by one of them for
+    /// a second way, where nothing else proves who it is, is the neighbour.
+    pub(super) fn nonces(&mut self, id: LinkId) -> Option<[u64; NONCES]> {
+        let secret = match &mut self.links.get_mut(id)?.via {
+            Via::Datagrams => None,
+            Via::Stream(end) => end.framed()?.secret(PURPOSE),
+            Via::Quic(way) => self.quic.secret(way.connection?, PURPOSE),
+        };
+        let secret = secret?;
+        let mut nonces = [0; NONCES];
+        for (nonce, bytes) in nonces.iter_mut().zip(secret.chunks_exact(8)) {
+            *nonce = bytes
+                .iter()
+                .fold(0, |all, byte| all << 8 | u64::from(*byte));
+        }
+        Some(nonces)
     }
 }

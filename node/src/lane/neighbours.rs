@@ -110,6 +110,7 @@ impl Lane {
             from,
             proof: Proof::Network,
             beside: hello.capabilities.contains(Capabilities::SECOND_WAY),
+            nonce: hello.nonce,
         };
         let beside = match self.judge_call(&call, known) {
             Ok(beside) => beside,

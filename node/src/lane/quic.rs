@@ -180,6 +180,7 @@ impl Lane {
             from: address,
             proof: Proof::Certificate(self.quic.identity(at)),
             beside: hello.capabilities.contains(Capabilities::SECOND_WAY),
+            nonce: hello.nonce,
         };
         let beside = self.judge_call(&call, known)?;
         let end = self.links.accepted_over(hello, self.now);

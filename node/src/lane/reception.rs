@@ -113,6 +113,7 @@ impl Lane {
                     from: caller.address,
                     proof: proof(&caller),
                     beside: caller.hello.capabilities.contains(Capabilities::SECOND_WAY),
+                    nonce: caller.hello.nonce,
                 };
                 match self.judge_call(&call, None) {
                     Ok(_) if !self.links.has_room() => refusal(&caller.hello, Refusal::Full),
