@@ -10,10 +10,10 @@ use sangam_link::{DialInput, Dialer, Input, Reassembler, Session, Uptake};
 use sangam_model::{Bitrate, BrokerId, Incarnation, Measured, Time};
 use sangam_wire::Message;
 
-use super::calls::Rungs;
+use super::dial::Rungs;
+use super::migration::Second;
 use super::outbox::Pace;
 use super::quic;
-use super::second::Second;
 use super::streams;
 use crate::broker::{LinkInfo, Queue};
 use crate::config::LinkWay;

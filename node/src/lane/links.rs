@@ -13,7 +13,7 @@ use sangam_model::limits::LINKS_PER_BROKER;
 use sangam_model::{BrokerId, Time};
 use sangam_wire::{Capabilities, Hello, Message, Role};
 
-use super::calls::Rungs;
+use super::dial::Rungs;
 use super::link::{End, Link, SHOW_EVERY, Via};
 use super::outbox::Outboxes;
 use crate::broker::LinkInfo;

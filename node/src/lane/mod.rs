@@ -4,23 +4,23 @@
 //! rest to the delivery shards (Uyar & Fox, section 3.1: double queuing).
 
 mod aside;
-mod calls;
 mod carried;
+mod dial;
 mod endpoints;
 mod feedback;
+mod fragments;
 mod hello;
 mod ingest;
 mod judge;
 mod link;
 mod links;
+mod migration;
 mod neighbours;
 mod outbox;
-mod pieces;
+mod output;
 mod quic;
 mod reception;
-mod second;
 mod streams;
-mod wish;
 
 use std::io;
 use std::sync::Arc;

@@ -9,10 +9,10 @@ use sangam_model::{BrokerId, Incarnation};
 use sangam_wire::{Capabilities, Frame, Hello, Message, Refusal, Welcome};
 
 use super::Lane;
-use super::calls::Rungs;
+use super::dial::Rungs;
 use super::judge::{Call, Proof};
 use super::link::{End, Link};
-use super::wish::Wish;
+use super::output::Output;
 use crate::command::ControlEvent;
 use crate::reliable::ReliableEvent;
 use crate::welcome;
@@ -187,8 +187,8 @@ impl Lane {
     /// Carries out what a link wants until it wants nothing more.
     pub(super) fn drain_link(&mut self, id: LinkId) {
         loop {
-            match self.next_wish(id) {
-                Wish::Transmit(bytes) => {
+            match self.next_output(id) {
+                Output::Transmit(bytes) => {
                     let Some(link) = self.links.get(id) else {
                         return;
                     };
@@ -198,40 +198,40 @@ impl Lane {
                         false => self.send_frame(id, &bytes),
                     }
                 }
-                Wish::Connect => self.connect(id),
-                Wish::Message(Message::Carried(route, message)) => {
+                Output::Connect => self.connect(id),
+                Output::Message(Message::Carried(route, message)) => {
                     let event = ReliableEvent::Carried(route, message);
                     if !self.reliable.offer(event) {
                         self.counters.dropped(DropReason::ReliableFull);
                     }
                 }
-                Wish::Message(message) => {
+                Output::Message(message) => {
                     let link = self.links.whose(id);
                     self.control.send(ControlEvent::Message { link, message });
                 }
                 // Only of the way in use.
-                Wish::Suspect | Wish::Recovered | Wish::Sample(_) if self.is_second(id) => {}
-                Wish::Suspect => {
+                Output::Suspect | Output::Recovered | Output::Sample(_) if self.is_second(id) => {}
+                Output::Suspect => {
                     let address = self.links.get(id).map(|link| link.address);
                     tracing::debug!(?address, "a neighbour has fallen silent");
                     self.control.send(ControlEvent::LinkSuspect(id));
                     self.links.show(self.now, true, &self.outboxes);
                 }
-                Wish::Recovered => {
+                Output::Recovered => {
                     self.control.send(ControlEvent::LinkRecovered(id));
                     self.links.show(self.now, true, &self.outboxes);
                 }
-                Wish::Sample(sample) => self.sampled(id, sample),
-                Wish::Carries(size) => self.links.carries(id, size),
-                Wish::Up(welcome) => {
+                Output::Sample(sample) => self.sampled(id, sample),
+                Output::Carries(size) => self.links.carries(id, size),
+                Output::Up(welcome) => {
                     if !self.welcomed(id, &welcome) {
                         return;
                     }
                 }
-                Wish::Refused(..) | Wish::Down(_) if self.is_second(id) => {
+                Output::Refused(..) | Output::Down(_) if self.is_second(id) => {
                     return self.forget_second(id);
                 }
-                Wish::Refused(reason, speaks) => {
+                Output::Refused(reason, speaks) => {
                     let address = self.links.get(id).map(|link| link.address);
                     welcome::tell_refusal(address, reason, speaks);
                     self.hang_up(id);
@@ -242,7 +242,7 @@ impl Lane {
                         _ => self.tell_ladder(id, Rungs::failed),
                     }
                 }
-                Wish::Down(reason) => {
+                Output::Down(reason) => {
                     self.tell_ladder(id, Rungs::failed);
                     self.link_down(id, reason);
                     self.hang_up(id);
@@ -250,8 +250,8 @@ impl Lane {
                         return;
                     }
                 }
-                Wish::Nothing if self.load_carried(id) => {}
-                Wish::Nothing => return,
+                Output::Nothing if self.load_carried(id) => {}
+                Output::Nothing => return,
             }
         }
     }
@@ -310,10 +310,10 @@ impl Lane {
         self.tell_ladder(id, Rungs::rest);
     }
 
-    fn next_wish(&mut self, id: LinkId) -> Wish {
+    fn next_output(&mut self, id: LinkId) -> Output {
         let now = self.now;
         let link = self.links.get_mut(id);
-        link.map_or(Wish::Nothing, |link| link.wish(now))
+        link.map_or(Output::Nothing, |link| link.output(now))
     }
 
     /// Takes what an answered ping measured, and tells control of it.

@@ -12,7 +12,7 @@ use sangam_model::{BrokerId, Incarnation};
 use sangam_wire::{Capabilities, Frame, Hello, Refusal, Role, Welcome, is_event};
 
 use super::Lane;
-use super::calls::Rungs;
+use super::dial::Rungs;
 use super::endpoints::Place;
 use super::ingest::Source;
 use super::judge::{Call, Proof};
