@@ -56,7 +56,8 @@ pub struct AddressError {
 }
 
 impl Scheme {
-    const ALL: [Self; 6] = [
+    /// All of them.
+    pub const ALL: [Self; 6] = [
         Self::Udp,
         Self::Tcp,
         Self::Tls,

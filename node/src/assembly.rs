@@ -25,9 +25,7 @@ use crate::config::{BrokerConfig, Queuing, Transport};
 use crate::control::{self, Control};
 use crate::counters::Counters;
 use crate::guests::{self, Guests};
-use crate::lane::{
-    self, CALLERS, Caller, Lane, LinkTable, QuicEnds, Reception, ShardDoor, Streams,
-};
+use crate::lane::{self, Callers, Lane, LinkTable, QuicEnds, Reception, ShardDoor, Streams};
 use crate::organise;
 use crate::port::door::DoorPort;
 use crate::port::leg::LegPort;
@@ -87,7 +85,7 @@ type Running = (
 
 /// What the lane alone holds.
 type LaneEnds = (
-    (Vec<UdpSocket>, QuicEnds, Receiver<Caller>),
+    (Vec<UdpSocket>, QuicEnds, Callers),
     Sleeper,
     Receiver<LaneCommand>,
 );
@@ -110,12 +108,12 @@ pub(crate) fn start(config: BrokerConfig) -> Result<Broker, StartError> {
     let (control_waker, control_sleeper) = pair()?;
     let (lane_waker, lane_sleeper) = pair()?;
     let (desk, reliable) = Desk::open(&config)?;
-    let (callers_sender, callers) = sync_channel(CALLERS);
+    let (reception, callers) = lane::reception(lane_waker.clone());
     let mut site = Site::new(
         config,
         &udp,
         (control_sender, control_waker, desk),
-        (callers_sender, lane_waker.clone()),
+        reception,
     );
     if let Some(identity) = &site.config.identity {
         let authorities = site.config.authorities.as_ref();
@@ -236,7 +234,7 @@ impl Site {
             acceptor: Acceptor::new(config.secret),
             control: (control, control_waker),
             reliable,
-            lane_waker: reception.1.clone(),
+            lane_waker: reception.waker().clone(),
             reception,
             quic: Vec::new(),
             streams: config.stream_listeners(),

@@ -120,8 +120,8 @@ impl Greeting {
         self.clients.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// What a client is told for which there is no room.
-    pub(crate) fn no_room(hello: &Hello, reason: Refusal) -> Refuse {
+    /// What a caller is told that is not taken.
+    pub(crate) fn refusal(hello: &Hello, reason: Refusal) -> Refuse {
         Refuse {
             nonce: hello.nonce,
             reason,

@@ -45,6 +45,8 @@ pub struct DialerConfig {
 pub struct Dialer {
     config: DialerConfig,
     random: Random,
+    /// Of the next hello, if it must have this one.
+    nonce: Option<u64>,
     state: State,
     /// Failed attempts in a row; short sessions count, too.
     failures: u32,
@@ -131,11 +133,17 @@ impl Dialer {
         Self {
             random: Random::new(config.seed),
             config,
+            nonce: None,
             state: State::Idle,
             failures: 0,
             outputs: VecDeque::new(),
             discarded: 0,
         }
+    }
+
+    /// The next hello has this nonce, by which the acceptor knows who calls.
+    pub fn call_by(&mut self, nonce: u64) {
+        self.nonce = Some(nonce);
     }
 
     /// Any packet of the peer came.
@@ -253,7 +261,8 @@ impl Dialer {
     }
 
     fn hello(&mut self, now: Time) {
-        let attempt = Attempt::new(self.random.bits(), now, self.patience(0));
+        let nonce = self.nonce.take().unwrap_or_else(|| self.random.bits());
+        let attempt = Attempt::new(nonce, now, self.patience(0));
         self.outputs
             .push_back(DialOutput::Hello(attempt.hello(&self.config)));
         self.state = State::Hello(attempt);

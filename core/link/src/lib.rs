@@ -40,6 +40,7 @@ mod rtt;
 mod session;
 mod stats;
 mod timing;
+mod uptake;
 
 pub use acceptor::{Acceptor, Verdict};
 pub use clock::ClockOffset;
@@ -54,3 +55,4 @@ pub use reassemble::{Reassembler, ReassemblyCounters};
 pub use session::{Counters, Input, Output, Session, SessionConfig};
 pub use stats::{Arrival, ReceiverStats};
 pub use timing::{Backoff, Timing};
+pub use uptake::Uptake;

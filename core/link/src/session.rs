@@ -303,15 +303,7 @@ impl Session {
     }
 
     fn frame(&mut self, now: Time, frame: &Frame<'_>) {
-        let session = match *frame {
-            Frame::Ping { session, .. }
-            | Frame::Pong { session, .. }
-            | Frame::Control { session, .. }
-            | Frame::Ack { session, .. }
-            | Frame::Bye { session, .. } => Some(session),
-            _ => None,
-        };
-        if session != Some(self.number) {
+        if frame.session() != Some(self.number) {
             self.counters.foreign += 1;
             return;
         }

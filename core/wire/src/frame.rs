@@ -210,6 +210,20 @@ pub enum Frame<'a> {
 }
 
 impl Frame<'_> {
+    /// The session that the frame says it is of; `None` before there is one. Who was not welcomed
+    /// does not know its number.
+    #[must_use]
+    pub const fn session(&self) -> Option<u32> {
+        match self {
+            Self::Ping { session, .. }
+            | Self::Pong { session, .. }
+            | Self::Control { session, .. }
+            | Self::Ack { session, .. }
+            | Self::Bye { session, .. } => Some(*session),
+            _ => None,
+        }
+    }
+
     /// The messages of a [`Frame::Control`], see [`crate::messages`]; none for other frames.
     pub fn messages(&self) -> impl Iterator<Item = Result<Message, WireError>> + '_ {
         message::messages(match self {

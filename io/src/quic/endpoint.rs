@@ -20,7 +20,7 @@ use super::sender::Sender;
 use super::timers::{Epoch, Timers};
 use super::{Event, Full, Key, Waiting};
 use crate::pool::Packet;
-use crate::tls::ServerConfig;
+use crate::tls::{Secret, ServerConfig};
 use crate::udp::{RecvBatch, SendReport, UdpSocket};
 
 /// Messages of one recvmmsg call; with UDP_GRO each may hold a whole burst.
@@ -264,6 +264,15 @@ impl Endpoint {
         let identity = self.get(key)?.protocol.crypto_session().peer_identity()?;
         let chain = identity.downcast::<Vec<CertificateDer<'static>>>().ok()?;
         chain.into_iter().next()
+    }
+
+    /// A secret of the two ends of a connection for a purpose (RFC 8446 section 7.5).
+    #[must_use]
+    pub fn secret(&self, key: Key, purpose: &[u8]) -> Option<Secret> {
+        let mut secret = [0; size_of::<Secret>()];
+        let session = self.get(key)?.protocol.crypto_session();
+        let exported = session.export_keying_material(&mut secret, purpose, &[]);
+        exported.is_ok().then_some(secret)
     }
 
     /// Sends what waits and may leave now; `false` if the kernel does not take all of it.

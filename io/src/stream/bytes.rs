@@ -4,7 +4,7 @@ use std::io::{self, IoSlice, Read, Write};
 use std::net::TcpStream;
 use std::os::fd::{AsFd, BorrowedFd};
 
-use crate::tls::TlsStream;
+use crate::tls::{Secret, TlsStream};
 
 /// A stream of bytes that does not block.
 #[derive(Debug)]
@@ -46,6 +46,15 @@ impl ByteStream {
         match self {
             Self::Plain(_) => true,
             Self::Tls(tls) => !tls.is_handshaking(),
+        }
+    }
+
+    /// A secret of the two ends for a purpose, if the stream is encrypted.
+    #[must_use]
+    pub fn secret(&self, purpose: &[u8]) -> Option<Secret> {
+        match self {
+            Self::Plain(_) => None,
+            Self::Tls(tls) => tls.secret(purpose),
         }
     }
 

@@ -16,7 +16,7 @@ use super::http;
 use super::opening::{Accept, Dial};
 use super::websocket::{Code, Piece, Side};
 use crate::pool::Packet;
-use crate::tls::TlsStream;
+use crate::tls::{Secret, TlsStream};
 
 /// Room for what arrives until a longer unit announces itself.
 const INPUT_MIN: usize = 4_096;
@@ -41,6 +41,8 @@ pub struct Framed {
     /// Bytes of the first queued unit, prefix included, that are written already.
     written: usize,
     queued: usize,
+    /// Bytes that were written since the beginning.
+    taken: u64,
     limits: OutLimits,
 }
 
@@ -154,6 +156,12 @@ impl Framed {
         }
     }
 
+    /// A secret of the two ends for a purpose, if the stream is encrypted.
+    #[must_use]
+    pub fn secret(&self, purpose: &[u8]) -> Option<Secret> {
+        self.stream.secret(purpose)
+    }
+
     /// Whether units flow.
     #[must_use]
     pub fn is_open(&self) -> bool {
@@ -234,6 +242,12 @@ impl Framed {
         }
     }
 
+    /// Bytes that the stream has taken since the beginning, encryption not included.
+    #[must_use]
+    pub fn taken(&self) -> u64 {
+        self.taken
+    }
+
     fn over(stream: ByteStream, limits: OutLimits) -> Self {
         Self {
             stream,
@@ -246,6 +260,7 @@ impl Framed {
             queue: VecDeque::new(),
             written: 0,
             queued: 0,
+            taken: 0,
             limits,
         }
     }
@@ -433,6 +448,7 @@ impl Framed {
             return;
         }
         self.queued -= count;
+        self.taken += count as u64;
         self.written += count;
         while let Some(first) = self.queue.front() {
             let whole = first.size();

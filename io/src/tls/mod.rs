@@ -9,7 +9,7 @@ mod stream;
 pub use config::{Clients, Trust, client, server};
 pub use error::TlsError;
 pub use identity::{Identity, Roots, ed25519_key};
-pub use stream::TlsStream;
+pub use stream::{Secret, TlsStream};
 
 pub use rustls::pki_types::ServerName;
 pub use rustls::{ClientConfig, ServerConfig};

@@ -12,6 +12,9 @@ const RECORDS_MAX: usize = 64 << 10;
 /// Bytes a peer may send before its handshake is over; rustls bounds each message to 64 KiB.
 const HANDSHAKE_MAX: usize = 192 << 10;
 
+/// What the two ends of an encrypted connection can derive, and nobody else.
+pub type Secret = [u8; 64];
+
 /// A TLS connection and its socket. Reading and writing both drive the handshake.
 #[derive(Debug)]
 pub struct TlsStream {
@@ -70,6 +73,13 @@ impl TlsStream {
     #[must_use]
     pub fn peer_certificate(&self) -> Option<&rustls::pki_types::CertificateDer<'static>> {
         self.tls.peer_certificates()?.first()
+    }
+
+    /// A secret of the two ends for a purpose (RFC 8446 section 7.5); `None` during the handshake.
+    #[must_use]
+    pub fn secret(&self, purpose: &[u8]) -> Option<Secret> {
+        let secret = [0; size_of::<Secret>()];
+        self.tls.export_keying_material(secret, purpose, None).ok()
     }
 
     /// Reads decrypted bytes; 0 at the end of the stream.

@@ -9,7 +9,7 @@ mod metrics;
 mod reap;
 
 pub(crate) use broker::Broker;
-pub(crate) use config::{Carrier, Queuing, Setup};
+pub(crate) use config::{Carrier, Queuing, Setup, client_port};
 pub(crate) use cpu::{CpuTimes, own_cpu, this_thread_cpu, thread_cpu};
 pub(crate) use kernel::UdpCounters;
 pub(crate) use metrics::Metrics;

@@ -207,6 +207,7 @@ fn start_all(
             port: 0,
             site: stand.site.clone(),
             webrtc: false,
+            clients: false,
         };
         brokers.push(Broker::start(&setup, &folder.0)?);
     }

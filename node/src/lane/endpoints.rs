@@ -8,6 +8,7 @@ use std::time::Duration;
 use sangam_broker::LinkId;
 use sangam_io::poll::{Interest, Poller};
 use sangam_io::quic::{Config, Endpoint, Key, broker_of};
+use sangam_io::tls::Secret;
 use sangam_model::limits::LINKS_PER_BROKER;
 use sangam_model::{BrokerId, Time};
 
@@ -136,6 +137,11 @@ impl QuicEnds {
     pub(super) fn identity(&self, at: Place) -> Option<BrokerId> {
         let certificate = self.endpoints.get(at.endpoint)?.certificate(at.key)?;
         broker_of(&certificate)
+    }
+
+    /// A secret of ours and the peer's.
+    pub(super) fn secret(&self, at: Place, purpose: &[u8]) -> Option<Secret> {
+        self.endpoints.get(at.endpoint)?.secret(at.key, purpose)
     }
 
     pub(super) fn send_frame(&mut self, at: Place, frame: &[u8]) -> bool {

@@ -4,11 +4,11 @@ use std::net::SocketAddr;
 
 use sangam_broker::DropReason;
 use sangam_link::Verdict;
-use sangam_wire::{Frame, Hello, Refusal, Refuse, Role, VERSION};
+use sangam_wire::{Frame, Hello, Refusal, Role};
 
 use super::Lane;
 use crate::port::native::{Admission, GROUPS_SHARD};
-use crate::welcome::RETRY_AFTER;
+use crate::welcome::Greeting;
 
 impl Lane {
     pub(super) fn hello(&mut self, hello: Hello, from: SocketAddr) {
@@ -42,13 +42,7 @@ impl Lane {
     }
 
     pub(super) fn refuse(&mut self, hello: &Hello, reason: Refusal, from: SocketAddr) {
-        let refuse = Refuse {
-            nonce: hello.nonce,
-            reason,
-            retry_after_ms: RETRY_AFTER.as_millis() as u32,
-            speaks: VERSION,
-        };
-        self.answer(&Frame::Refuse(refuse), from);
+        self.answer(&Frame::Refuse(Greeting::refusal(hello, reason)), from);
     }
 
     /// Hands a client over to its shard, which takes it if there is room.

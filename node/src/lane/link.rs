@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use sangam_broker::LinkId;
 use sangam_io::udp::Address;
-use sangam_link::{DialInput, Dialer, Input, Reassembler, Session};
+use sangam_link::{DialInput, Dialer, Input, Reassembler, Session, Uptake};
 use sangam_model::{Bitrate, BrokerId, Incarnation, Measured, Time};
 use sangam_wire::Message;
 
-use super::calls::Rungs;
+use super::dial::Rungs;
+use super::migration::Second;
 use super::outbox::Pace;
 use super::quic;
-use super::second::Second;
 use super::streams;
 use crate::broker::{LinkInfo, Queue};
 use crate::config::LinkWay;
@@ -107,7 +107,7 @@ impl Link {
             Via::Datagrams => Pace::Begins(self.session().and_then(Session::rtt)),
             // A connection has a window and a queue of its own.
             Via::Quic(_) => Pace::Free,
-            Via::Stream(_) => Pace::Window,
+            Via::Stream(_) => Pace::Taken(Uptake::default(), 0),
         }
     }
 

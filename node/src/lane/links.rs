@@ -13,7 +13,7 @@ use sangam_model::limits::LINKS_PER_BROKER;
 use sangam_model::{BrokerId, Time};
 use sangam_wire::{Capabilities, Hello, Message, Role};
 
-use super::calls::Rungs;
+use super::dial::Rungs;
 use super::link::{End, Link, SHOW_EVERY, Via};
 use super::outbox::Outboxes;
 use crate::broker::LinkInfo;
@@ -217,6 +217,11 @@ impl LinkTable {
         }
         self.links[index] = Some(link);
         Some(LinkId(index as u16))
+    }
+
+    /// Whether one more entry finds a place.
+    pub(super) fn has_room(&self) -> bool {
+        self.links.len() < LINKS_PER_BROKER || self.links.iter().any(Option::is_none)
     }
 
     fn socket_for(&self, address: SocketAddr) -> Option<usize> {

@@ -4,22 +4,23 @@
 //! rest to the delivery shards (Uyar & Fox, section 3.1: double queuing).
 
 mod aside;
-mod callers;
-mod calls;
 mod carried;
+mod dial;
 mod endpoints;
 mod feedback;
+mod fragments;
 mod hello;
 mod ingest;
+mod judge;
 mod link;
 mod links;
+mod migration;
 mod neighbours;
 mod outbox;
-mod pieces;
+mod output;
 mod quic;
-mod second;
+mod reception;
 mod streams;
-mod wish;
 
 use std::io;
 use std::sync::Arc;
@@ -48,7 +49,8 @@ pub(crate) use endpoints::QuicEnds;
 use ingest::{EARLY_FOR, StreamState};
 pub(crate) use links::LinkTable;
 use outbox::Outboxes;
-pub(crate) use streams::{CALLERS, Caller, Reception, Streams};
+pub(crate) use reception::{Caller, Callers, Reception, reception};
+pub(crate) use streams::Streams;
 
 /// Datagrams of one recvmmsg call.
 const BATCH: usize = 32;

@@ -9,9 +9,10 @@ use sangam_model::{BrokerId, Incarnation};
 use sangam_wire::{Capabilities, Frame, Hello, Message, Refusal, Welcome};
 
 use super::Lane;
-use super::calls::Rungs;
+use super::dial::Rungs;
+use super::judge::{Call, Proof};
 use super::link::{End, Link};
-use super::wish::Wish;
+use super::output::Output;
 use crate::command::ControlEvent;
 use crate::reliable::ReliableEvent;
 use crate::welcome;
@@ -78,11 +79,7 @@ impl Lane {
     /// A frame has come by the way of a link.
     pub(super) fn frame_of(&mut self, id: LinkId, frame: &Frame<'_>) {
         self.tell_link(id, frame);
-        let id = match frame {
-            // Answers to a call of ours from there.
-            Frame::Retry { .. } | Frame::Refuse(_) | Frame::Welcome(_) | Frame::Bye { .. } => id,
-            _ => self.arrived(id),
-        };
+        let id = self.arrived(id, frame);
         self.drain_link(id);
     }
 
@@ -99,10 +96,6 @@ impl Lane {
         peer: (BrokerId, Incarnation),
         from: SocketAddr,
     ) {
-        if peer.0 == self.id || self.aside {
-            welcome::tell_twin(peer.0, from);
-            return self.refuse(hello, Refusal::Identity, from);
-        }
         let mut known = self.links.by_address(from);
         if let Some(id) = known.filter(|id| self.is_second(*id)) {
             if self.is_repeated(id, hello) {
@@ -112,24 +105,17 @@ impl Lane {
             self.drop_second(id);
             known = None;
         }
-        let mut networks = self.accept_links.iter();
-        let allowed = networks.any(|network| network.contains(from.ip()));
-        if known.is_none() && !allowed && !self.links.is_neighbour(from) {
-            return self.refuse(hello, Refusal::Forbidden, from);
-        }
-        let mut beside = None;
-        if let Some(other) = self.links.with_peer(peer.0, known) {
-            let wants = hello.capabilities.contains(Capabilities::SECOND_WAY);
-            match self.judge_second(other, (peer, wants, false)) {
-                Ok(of) => beside = of,
-                Err(reason) => {
-                    if reason == Refusal::Identity {
-                        welcome::tell_twin(peer.0, from);
-                    }
-                    return self.refuse(hello, reason, from);
-                }
-            }
-        }
+        let call = Call {
+            peer,
+            from,
+            proof: Proof::Network,
+            beside: hello.capabilities.contains(Capabilities::SECOND_WAY),
+            nonce: hello.nonce,
+        };
+        let beside = match self.judge_call(&call, known) {
+            Ok(beside) => beside,
+            Err(reason) => return self.refuse(hello, reason, from),
+        };
         let id = match known {
             Some(id) if self.is_repeated(id, hello) => {
                 self.links.heard(id, self.now);
@@ -201,8 +187,8 @@ impl Lane {
     /// Carries out what a link wants until it wants nothing more.
     pub(super) fn drain_link(&mut self, id: LinkId) {
         loop {
-            match self.next_wish(id) {
-                Wish::Transmit(bytes) => {
+            match self.next_output(id) {
+                Output::Transmit(bytes) => {
                     let Some(link) = self.links.get(id) else {
                         return;
                     };
@@ -212,40 +198,40 @@ impl Lane {
                         false => self.send_frame(id, &bytes),
                     }
                 }
-                Wish::Connect => self.connect(id),
-                Wish::Message(Message::Carried(route, message)) => {
+                Output::Connect => self.connect(id),
+                Output::Message(Message::Carried(route, message)) => {
                     let event = ReliableEvent::Carried(route, message);
                     if !self.reliable.offer(event) {
                         self.counters.dropped(DropReason::ReliableFull);
                     }
                 }
-                Wish::Message(message) => {
+                Output::Message(message) => {
                     let link = self.links.whose(id);
                     self.control.send(ControlEvent::Message { link, message });
                 }
                 // Only of the way in use.
-                Wish::Suspect | Wish::Recovered | Wish::Sample(_) if self.is_second(id) => {}
-                Wish::Suspect => {
+                Output::Suspect | Output::Recovered | Output::Sample(_) if self.is_second(id) => {}
+                Output::Suspect => {
                     let address = self.links.get(id).map(|link| link.address);
                     tracing::debug!(?address, "a neighbour has fallen silent");
                     self.control.send(ControlEvent::LinkSuspect(id));
                     self.links.show(self.now, true, &self.outboxes);
                 }
-                Wish::Recovered => {
+                Output::Recovered => {
                     self.control.send(ControlEvent::LinkRecovered(id));
                     self.links.show(self.now, true, &self.outboxes);
                 }
-                Wish::Sample(sample) => self.sampled(id, sample),
-                Wish::Carries(size) => self.links.carries(id, size),
-                Wish::Up(welcome) => {
+                Output::Sample(sample) => self.sampled(id, sample),
+                Output::Carries(size) => self.links.carries(id, size),
+                Output::Up(welcome) => {
                     if !self.welcomed(id, &welcome) {
                         return;
                     }
                 }
-                Wish::Refused(..) | Wish::Down(_) if self.is_second(id) => {
+                Output::Refused(..) | Output::Down(_) if self.is_second(id) => {
                     return self.forget_second(id);
                 }
-                Wish::Refused(reason, speaks) => {
+                Output::Refused(reason, speaks) => {
                     let address = self.links.get(id).map(|link| link.address);
                     welcome::tell_refusal(address, reason, speaks);
                     self.hang_up(id);
@@ -256,7 +242,7 @@ impl Lane {
                         _ => self.tell_ladder(id, Rungs::failed),
                     }
                 }
-                Wish::Down(reason) => {
+                Output::Down(reason) => {
                     self.tell_ladder(id, Rungs::failed);
                     self.link_down(id, reason);
                     self.hang_up(id);
@@ -264,8 +250,8 @@ impl Lane {
                         return;
                     }
                 }
-                Wish::Nothing if self.load_carried(id) => {}
-                Wish::Nothing => return,
+                Output::Nothing if self.load_carried(id) => {}
+                Output::Nothing => return,
             }
         }
     }
@@ -314,7 +300,7 @@ impl Lane {
         false
     }
 
-    fn is_by_datagrams(&self, id: LinkId) -> bool {
+    pub(super) fn is_by_datagrams(&self, id: LinkId) -> bool {
         self.links.get(id).is_some_and(Link::is_by_datagrams)
     }
 
@@ -324,10 +310,10 @@ impl Lane {
         self.tell_ladder(id, Rungs::rest);
     }
 
-    fn next_wish(&mut self, id: LinkId) -> Wish {
+    fn next_output(&mut self, id: LinkId) -> Output {
         let now = self.now;
         let link = self.links.get_mut(id);
-        link.map_or(Wish::Nothing, |link| link.wish(now))
+        link.map_or(Output::Nothing, |link| link.output(now))
     }
 
     /// Takes what an answered ping measured, and tells control of it.

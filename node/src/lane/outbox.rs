@@ -7,24 +7,20 @@ use std::time::Duration;
 use sangam_broker::{Admit, DropReason, LinkId, Shedder};
 use sangam_io::pool::Packet;
 use sangam_io::udp::{Address, SendReport};
-use sangam_link::{Pacer, RateController, Sample};
+use sangam_link::{Pacer, RateController, Sample, Uptake};
 use sangam_model::limits::{AUDIO_AGE_MAX, VIDEO_AGE_MAX};
 use sangam_model::{Bitrate, Class, StreamId, Time};
 use sangam_wire::Header;
 
 use super::Lane;
 use super::link::Via;
-use super::streams::{End, FEED};
+use super::streams::End;
 use crate::broker::Queue;
 
 /// Packets of a kind that may wait for a link.
 const OUTBOX: usize = 2_048;
 /// Video that would wait longer, as the path has become slower since it was queued, goes.
 const STALE: Duration = VIDEO_AGE_MAX.saturating_mul(2);
-
-/// At which rate what waits for a stream is thought to leave: so a burst of 300 kB of video may
-/// wait, which holds the key frames of most cameras, and a frame that has begun is finished.
-const ASSUMED: Bitrate = Bitrate::from_mbps(16);
 
 /// What leaves first.
 #[derive(Clone, Copy)]
@@ -65,12 +61,23 @@ pub(super) enum Pace {
     /// it is down.
     #[default]
     Free,
-    /// By the transport's window, which does not tell it: see [`ASSUMED`].
-    Window,
+    /// From what the transport takes, and the bytes that wait in it already.
+    Taken(Uptake, u64),
     /// From the first measurement on; before it hardly anything flows. With the round trip, if
     /// it is known.
     Begins(Option<Duration>),
     Controlled(Box<RateController>),
+}
+
+/// What writing to a stream has come to, in bytes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Taken {
+    /// The kernel took these.
+    pub(super) bytes: u64,
+    /// These wait in the stream.
+    pub(super) waiting: u64,
+    /// It takes no more now.
+    pub(super) full: bool,
 }
 
 impl Outboxes {
@@ -109,6 +116,19 @@ impl Outboxes {
         self.set_rate(link, now, rate);
     }
 
+    /// The stream of a link has taken some bytes; how many the kernel is to keep of it.
+    pub(super) fn taken(&mut self, link: LinkId, now: Time, taken: Taken) -> Option<u64> {
+        let outbox = self.outbox(link);
+        let Pace::Taken(uptake, within) = &mut outbox.pace else {
+            return None;
+        };
+        uptake.took(now, taken.bytes, taken.full);
+        *within = taken.waiting;
+        let committed = uptake.committed();
+        self.purge_stale(link);
+        Some(committed)
+    }
+
     /// A ping of a link has been without its answer for `age`.
     pub(super) fn overdue(&mut self, link: LinkId, now: Time, age: Duration) {
         let outbox = self.outbox(link);
@@ -121,8 +141,12 @@ impl Outboxes {
 
     /// From now on at this rate: video for which that is too slow goes.
     fn set_rate(&mut self, link: LinkId, now: Time, rate: Bitrate) {
+        self.outbox(link).pacer.set_rate(now, rate);
+        self.purge_stale(link);
+    }
+
+    fn purge_stale(&mut self, link: LinkId) {
         let outbox = self.outbox(link);
-        outbox.pacer.set_rate(now, rate);
         if outbox.wait(Kind::Video) > STALE {
             let purged = outbox.purge();
             self.waiting -= purged;
@@ -158,7 +182,8 @@ impl Outboxes {
         };
         let rate = match &outbox.pace {
             Pace::Controlled(control) => Some(control.rate()),
-            Pace::Free | Pace::Window | Pace::Begins(_) => None,
+            Pace::Taken(uptake, _) => Some(uptake.rate()),
+            Pace::Free | Pace::Begins(_) => None,
         };
         (queue, rate)
     }
@@ -190,8 +215,8 @@ impl Outbox {
     /// How long a packet of this kind will wait, at the rate of now.
     fn wait(&self, kind: Kind) -> Duration {
         let before = self.bytes[..=kind as usize].iter().sum();
-        match self.pace {
-            Pace::Window => ASSUMED.time_for(before),
+        match &self.pace {
+            Pace::Taken(uptake, within) => uptake.rate().time_for(within + before),
             _ => self.pacer.time_for(before),
         }
     }
@@ -350,9 +375,14 @@ impl Lane {
         let Some(framed) = end.and_then(End::framed) else {
             return;
         };
+        let Pace::Taken(uptake, within) = &mut outbox.pace else {
+            return;
+        };
+        uptake.look(self.now);
+        let most = uptake.committed();
         let (mut packets, mut bytes) = (0, 0);
         for kind in KINDS {
-            while framed.queued().bytes < FEED
+            while (framed.queued().bytes as u64) < most
                 && let Some((packet, _)) = outbox.queues[kind as usize].pop_front()
             {
                 let len = packet.len() as u64;
@@ -363,6 +393,7 @@ impl Lane {
                 }
             }
         }
+        *within = framed.queued().bytes as u64;
         self.counters.relayed.packets.add(packets);
         self.counters.relayed.bytes.add(bytes);
         self.links.sent(link, packets, bytes);

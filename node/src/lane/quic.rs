@@ -9,15 +9,16 @@ use sangam_io::pool::Packet;
 use sangam_io::quic::{Endpoint, Event};
 use sangam_link::{DialInput, Input, Verdict};
 use sangam_model::{BrokerId, Incarnation};
-use sangam_wire::{Capabilities, Frame, Hello, Refusal, Refuse, Role, VERSION, Welcome, is_event};
+use sangam_wire::{Capabilities, Frame, Hello, Refusal, Role, Welcome, is_event};
 
 use super::Lane;
-use super::calls::Rungs;
+use super::dial::Rungs;
 use super::endpoints::Place;
 use super::ingest::Source;
+use super::judge::{Call, Proof};
 use super::link::{End, Via};
 use crate::shedders::Shedders;
-use crate::welcome::{RETRY_AFTER, of_no_version};
+use crate::welcome::{Greeting, of_no_version};
 
 /// Batches of one endpoint before others have their turn.
 const BATCHES_PER_ROUND: usize = 4;
@@ -163,13 +164,7 @@ impl Lane {
                 }
             }
         };
-        let refuse = Refuse {
-            nonce: hello.nonce,
-            reason,
-            retry_after_ms: RETRY_AFTER.as_millis() as u32,
-            speaks: VERSION,
-        };
-        self.answer_at(&Frame::Refuse(refuse), at);
+        self.answer_at(&Frame::Refuse(Greeting::refusal(hello, reason)), at);
     }
 
     fn admit_by_quic(
@@ -178,16 +173,16 @@ impl Lane {
         peer: (BrokerId, Incarnation),
         at: Place,
     ) -> Result<(), Refusal> {
-        if peer.0 == self.id || self.aside || self.quic.identity(at) != Some(peer.0) {
-            self.counters.dropped(DropReason::LinkIdentity);
-            return Err(Refusal::Identity);
-        }
         let address = self.quic.peer(at).ok_or(Refusal::Silent)?;
         let known = self.links.by_quic(address);
-        let mut beside = None;
-        if let Some(other) = self.links.with_peer(peer.0, known) {
-            beside = self.make_way(other, (peer, hello))?;
-        }
+        let call = Call {
+            peer,
+            from: address,
+            proof: Proof::Certificate(self.quic.identity(at)),
+            beside: hello.capabilities.contains(Capabilities::SECOND_WAY),
+            nonce: hello.nonce,
+        };
+        let beside = self.judge_call(&call, known)?;
         let end = self.links.accepted_over(hello, self.now);
         let id = match known {
             Some(id) => {
@@ -220,22 +215,6 @@ impl Lane {
         }
         self.drain_link(id);
         Ok(())
-    }
-
-    /// A second link to a broker: it may replace one by datagrams at once, as neighbours of the
-    /// release before want it to.
-    fn make_way(
-        &mut self,
-        other: LinkId,
-        (peer, hello): ((BrokerId, Incarnation), &Hello),
-    ) -> Result<Option<LinkId>, Refusal> {
-        let wants = hello.capabilities.contains(Capabilities::SECOND_WAY);
-        let link = self.links.get(other).ok_or(Refusal::Invalid)?;
-        if link.is_by_datagrams() && !wants {
-            self.drop_for_call(other);
-            return Ok(None);
-        }
-        self.judge_second(other, (peer, wants, true))
     }
 
     fn welcome_by_quic(&mut self, id: LinkId, hello: &Hello, at: Place) {

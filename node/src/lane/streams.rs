@@ -6,7 +6,6 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::sync::mpsc::{Receiver, SyncSender};
 use std::time::Duration;
 
 use sangam_broker::{DropReason, LinkId};
@@ -15,47 +14,33 @@ use sangam_io::quic::broker_of;
 use sangam_io::stream::{Connection, Dial, Framed, FramedError, OutLimits, Progress, Way};
 use sangam_io::tcp::limit_unsent;
 use sangam_io::tls::ServerName;
-use sangam_io::wake::Waker;
 use sangam_link::DialInput;
 use sangam_model::limits::LINKS_PER_BROKER;
 use sangam_model::{BrokerId, Time};
-use sangam_wire::{Frame, Hello, is_event};
+use sangam_wire::{Frame, is_event};
 
 use super::Lane;
 use super::ingest::Source;
 use super::link::{End as LinkEnd, Via};
+use super::outbox::Taken;
+use super::reception::Callers;
 use crate::certificate::Certificate;
 use crate::config::{StreamWay, Transport};
 
-/// What may wait in a stream that is dialled; of it events take no more than [`FEED`].
+/// What may wait in a stream that is dialled. Events enter it while less waits in it than leaves
+/// in a moment: what is urgent overtakes the rest until then, in the outbox.
 const LIMITS: OutLimits = OutLimits {
     units: 4_096,
     bytes: 512 << 10,
 };
-/// Events enter a stream while less than this waits in it: what is urgent overtakes the rest
-/// until then, in the outbox.
-pub(super) const FEED: usize = 64 << 10;
-/// Bytes that wait in the kernel and are not in flight.
-const UNSENT: i32 = 64 << 10;
-/// Callers that may wait for the lane.
-pub(crate) const CALLERS: usize = 64;
-
-/// A neighbour that called at a port for clients.
-#[derive(Debug)]
-pub(crate) struct Caller {
-    pub(crate) framed: Framed,
-    pub(crate) hello: Hello,
-    pub(crate) address: SocketAddr,
-    pub(crate) transport: Transport,
-}
-
-/// Where the ports for clients send neighbours.
-pub(crate) type Reception = (SyncSender<Caller>, Waker);
-
+/// Bytes that wait in the kernel and are not in flight, before the stream's rate is known. Later
+/// it keeps what leaves in a moment, and is told if that changes by more than this share.
+const UNSENT: u64 = 64 << 10;
+const UNSENT_STEP: u64 = 4;
 /// The lane's streams.
 #[derive(Debug)]
 pub(crate) struct Streams {
-    callers: Receiver<Caller>,
+    callers: Callers,
     certificate: Certificate,
     poller: Poller,
     /// Away while they are looked at.
@@ -75,6 +60,8 @@ pub(super) struct End {
     way: Option<Way>,
     /// Away while its units are read.
     connection: Option<Connection>,
+    /// What the kernel was told to keep of it.
+    unsent: u64,
     /// Whose key the neighbour has proved to hold.
     pub(super) identity: Option<BrokerId>,
 }
@@ -84,7 +71,7 @@ impl Streams {
     ///
     /// # Errors
     /// The kernel gives no epoll descriptor.
-    pub(crate) fn new(callers: Receiver<Caller>, certificate: Certificate) -> io::Result<Self> {
+    pub(crate) fn new(callers: Callers, certificate: Certificate) -> io::Result<Self> {
         Ok(Self {
             callers,
             certificate,
@@ -98,6 +85,11 @@ impl Streams {
     /// Tells of all streams together.
     pub(super) fn poller(&self) -> &Poller {
         &self.poller
+    }
+
+    /// Neighbours that called at ports for clients.
+    pub(super) fn callers(&self) -> &Callers {
+        &self.callers
     }
 
     pub(super) fn certificate(&self) -> &Certificate {
@@ -117,6 +109,7 @@ impl End {
             to: Some(to),
             way: None,
             connection: None,
+            unsent: UNSENT,
             identity: None,
         }
     }
@@ -126,6 +119,7 @@ impl End {
             transport,
             to: None,
             way: None,
+            unsent: UNSENT,
             identity: framed.certificate().and_then(broker_of),
             connection: Some(Connection::over(framed)),
         }
@@ -133,6 +127,14 @@ impl End {
 
     pub(super) fn framed(&mut self) -> Option<&mut Framed> {
         self.connection.as_mut()?.framed()
+    }
+
+    /// Has the kernel keep no more than this of what has not left.
+    fn commit(&mut self, bytes: u64, framed: &Framed) {
+        if bytes.abs_diff(self.unsent) > self.unsent / UNSENT_STEP {
+            self.unsent = bytes;
+            keep_unsent(framed.socket(), bytes);
+        }
     }
 
     fn dial(&mut self, certificate: &Certificate, now: Time) -> Result<&Connection, String> {
@@ -152,6 +154,7 @@ impl End {
         };
         let dialled = Connection::dial(&way, 0, now).map_err(|error| error.to_string())?;
         self.identity = None;
+        self.unsent = UNSENT;
         self.way = Some(way);
         Ok(self.connection.insert(dialled))
     }
@@ -195,23 +198,13 @@ impl Lane {
         }
     }
 
-    /// Takes the neighbours that called at ports for clients.
-    pub(super) fn take_callers(&mut self) {
-        for _ in 0..CALLERS {
-            let Ok(caller) = self.streams.callers.try_recv() else {
-                return;
-            };
-            self.called(caller);
-        }
-    }
-
     /// A link over a stream that was handed over; `None` if there are too many.
     pub(super) fn place_stream(
         &mut self,
         (framed, transport, address): (Framed, Transport, SocketAddr),
         end: LinkEnd,
     ) -> Option<LinkId> {
-        unsent(framed.socket());
+        keep_unsent(framed.socket(), UNSENT);
         let stream = End::called(transport, framed);
         let id = self
             .links
@@ -287,9 +280,9 @@ impl Lane {
             }
         };
         let mut progress = Ok(Progress::Idle);
-        let mut lives = false;
+        let mut moves = false;
         if opening || event.readable || event.closed {
-            progress = connection.read(|unit| lives |= self.unit_by_stream(unit, id));
+            progress = connection.read(|unit| moves |= self.unit_by_stream(unit, id));
         }
         let opened = connection.has_opened();
         self.put_back(id, connection);
@@ -297,7 +290,7 @@ impl Lane {
             self.opened(id);
         }
         self.streams.dirty |= 1 << id.0;
-        let id = if lives { self.arrived(id) } else { id };
+        let id = if moves { self.take_way(id) } else { id };
         self.drain_link(id);
         match progress {
             Ok(Progress::Idle) => false,
@@ -328,7 +321,7 @@ impl Lane {
             return;
         };
         if let Some(framed) = end.connection.as_mut().and_then(Connection::framed) {
-            unsent(framed.socket());
+            keep_unsent(framed.socket(), UNSENT);
             end.identity = framed.certificate().and_then(broker_of);
         }
         if let LinkEnd::Dialing(dialer) = &mut link.end {
@@ -337,7 +330,7 @@ impl Lane {
     }
 
     /// Takes a unit; what the link wants in return waits until all are read. Whether it was a
-    /// frame by which the neighbour goes on.
+    /// frame that moves the link here.
     fn unit_by_stream(&mut self, unit: &[u8], id: LinkId) -> bool {
         match unit.first().copied().and_then(is_event) {
             Some(true) => self.event(unit, Source::Link(id)),
@@ -345,7 +338,7 @@ impl Lane {
                 Ok(frame) => {
                     self.counters.frames.add(1);
                     self.tell_link(id, &frame);
-                    return !matches!(frame, Frame::Bye { .. });
+                    return self.is_called_for(id, &frame);
                 }
                 Err(error) => self.malformed(error),
             },
@@ -387,11 +380,27 @@ impl Lane {
 
     fn write_stream(&mut self, id: LinkId) -> Result<(), FramedError> {
         let end = self.links.get_mut(id).and_then(|link| link.stream_mut());
-        let Some(connection) = end.and_then(|end| end.connection.as_mut()) else {
+        let Some((end, mut connection)) = end.and_then(|end| {
+            let connection = end.connection.take()?;
+            Some((end, connection))
+        }) else {
             return Ok(());
         };
-        let waits = connection.write()?;
-        let watched = connection.watch(waits, &self.streams.poller, id.0.into());
+        let before = connection.framed().map(|framed| framed.taken());
+        let written = connection.write();
+        let full = written.as_ref().is_ok_and(|waits| *waits);
+        if let (Some(before), Some(framed)) = (before, connection.framed()) {
+            let taken = Taken {
+                bytes: framed.taken() - before,
+                waiting: framed.queued().bytes as u64,
+                full,
+            };
+            let committed = self.outboxes.taken(id, self.now, taken);
+            end.commit(committed.unwrap_or(UNSENT), framed);
+        }
+        let watched = connection.watch(full, &self.streams.poller, id.0.into());
+        end.connection = Some(connection);
+        written?;
         watched.map_err(FramedError::Io)
     }
 
@@ -428,8 +437,9 @@ impl Lane {
 }
 
 /// What is not in flight waits where it can be shed.
-fn unsent(socket: &std::net::TcpStream) {
-    if let Err(error) = limit_unsent(socket, UNSENT) {
+fn keep_unsent(socket: &std::net::TcpStream, bytes: u64) {
+    // At most 64 KiB.
+    if let Err(error) = limit_unsent(socket, bytes as i32) {
         tracing::debug!(%error, "the kernel keeps as much as it likes of a stream");
     }
 }

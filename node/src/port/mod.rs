@@ -1,5 +1,6 @@
 //! The ports of a shard: each the same three parts, what comes in, what goes out, who is there.
 
+mod client;
 pub(crate) mod door;
 pub(crate) mod leg;
 pub(crate) mod native;

@@ -141,7 +141,7 @@ impl NativePort {
         }
         if let Err(reason) = self.enter(source) {
             let mut bytes = Vec::new();
-            Frame::Refuse(Greeting::no_room(&hello, reason)).encode(&mut bytes);
+            Frame::Refuse(Greeting::refusal(&hello, reason)).encode(&mut bytes);
             return self.transmit(&bytes, Address::from(source));
         }
         let datagram_max = self.greeting.datagram_for(&hello, source);

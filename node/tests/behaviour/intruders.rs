@@ -1,9 +1,17 @@
 //! Neighbours that lie, and brokers that take each other's name: the rest of the network goes on.
 
+use std::io::{Read, Write};
+use std::net::TcpStream;
+
+use sangam_broker::DropReason;
 use sangam_model::{BrokerId, Incarnation};
 use sangam_node::{Broker, BrokerConfig};
-use sangam_wire::{Hello, LinkState, LinkView, Message, Role, Version};
+use sangam_wire::{
+    Capabilities, Frame, Hello, LinkState, LinkView, Message, Refusal, Role, Version,
+    stream as units,
+};
 
+use crate::links::{answer_to_hello, is_refused};
 use crate::support::raw::*;
 use crate::support::*;
 
@@ -99,4 +107,75 @@ fn of_two_brokers_with_one_id_the_earlier_life_steps_aside_and_the_rest_goes_on(
     Witness::of(&brokers[0]).is_unharmed();
     assert!(brokers[0].map().expect("it runs").refused.identity >= 1);
     links_up(&brokers[0], 0);
+}
+
+/// Whoever goes by this id says hello to the public UDP port, and asks for this.
+fn calls(broker: &Broker, (id, nonce): (u32, u64), asks: Capabilities) -> Raw {
+    let hello = Hello {
+        role: Role::Broker(BrokerId(id), Incarnation(0)),
+        capabilities: asks,
+        ..hello(nonce, None)
+    };
+    Raw::udp_with(udp_of(broker), hello)
+}
+
+fn ping(raw: &mut Raw, session: u32) {
+    raw.send(&bytes_of(&Frame::Ping {
+        session,
+        sent_us: 0,
+        traffic: None,
+    }));
+}
+
+#[test]
+fn only_who_was_welcomed_by_another_way_moves_the_link_there() {
+    let broker = start(config(1));
+    let both = Capabilities::OURS.with(Capabilities::SECOND_WAY);
+    let mut link = calls(&broker, (66, 9), Capabilities::OURS);
+    links_up(&broker, 1);
+    let at = || broker.links().first().map(|link| link.address);
+    let before = at();
+    let mut beside = calls(&broker, (66, 10), both);
+    assert!(
+        beside
+            .welcome
+            .capabilities
+            .contains(Capabilities::SECOND_WAY)
+    );
+    // From that address, but of no session there: a forger's, or one of the link itself.
+    let sessions = [link.welcome.session, beside.welcome.session + 1_000];
+    let count = || counted(&broker, "sangam_frames_total");
+    for session in sessions {
+        let taken = count();
+        ping(&mut beside, session);
+        eventually("the frame is taken", || count() > taken);
+        let of_link = link.welcome.session;
+        ping(&mut link, of_link);
+        assert_eq!(at(), before);
+    }
+    let own = beside.welcome.session;
+    ping(&mut beside, own);
+    eventually("the link moves", || at() != before && at().is_some());
+}
+
+#[test]
+fn a_twin_is_refused_and_counted_at_every_door() {
+    let broker = start(config(1));
+    let hello = Hello {
+        role: Role::Broker(broker.id(), Incarnation(9)),
+        ..hello(5, None)
+    };
+    let count = || dropped(&broker, DropReason::LinkIdentity);
+    is_refused(&answer_to_hello(&broker, &hello), Refusal::Identity);
+    assert_eq!(count(), 1);
+    let mut stream = TcpStream::connect(broker.addresses().tcp[0]).expect("a listener");
+    let said = bytes_of(&Frame::Hello(hello));
+    let unit = [&units::prefix(said.len())[..], &said].concat();
+    stream.write_all(&unit).expect("sent");
+    let mut answered = Vec::new();
+    stream.read_to_end(&mut answered).expect("an end");
+    let (answer, _) = units::next_unit(&answered).expect("units").expect("one");
+    let frame = Frame::decode(answer).expect("a frame");
+    is_refused(&frame, Refusal::Identity);
+    assert_eq!(count(), 2);
 }

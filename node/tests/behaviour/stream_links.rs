@@ -57,6 +57,10 @@ fn by_quic(broker: &Broker) -> LinkWay {
     LinkWay::Quic { address, name }
 }
 
+fn by_tls(broker: &Broker) -> LinkWay {
+    by(broker, Transport::Tls)
+}
+
 fn by(broker: &Broker, transport: Transport) -> LinkWay {
     stream(transport, broker.addresses().of(transport)[0])
 }
@@ -320,6 +324,30 @@ fn a_link_with_a_certificate_is_not_handed_over_to_a_caller_without() {
         assert_eq!([transports(&near), transports(&far)], [name.clone(), name]);
         drop(near);
         links_up(&far, 0);
+    }
+}
+
+#[test]
+fn a_link_with_a_certificate_climbs_to_datagrams_for_its_own_neighbour() {
+    let authority = Authority::new();
+    for lower in [by_tls as fn(&Broker) -> LinkWay, by_quic] {
+        let far = start(member(&authority.sign(), &authority, Vec::new()));
+        let cable = Cable::to(udp_of(&far));
+        cable.cut();
+        let ways = over(vec![LinkWay::Udp(cable.near), lower(&far)]);
+        let near = start(member(&authority.sign(), &authority, ways));
+        links_up(&near, 1);
+        assert_ne!(transports(&near), ["udp"]);
+        let (mut flow, [mut subscriber, _publisher]) = across((&near, &far), ("hall", audio()));
+        cable.mend();
+        // Every event comes, once and in order, while the link moves.
+        eventually("the link climbs", || {
+            flow.pump(32, &mut [&mut subscriber]);
+            transports(&near) == ["udp"] && transports(&far) == ["udp"]
+        });
+        for broker in [&near, &far] {
+            assert_eq!(dropped(broker, DropReason::LinkDown), 0);
+        }
     }
 }
 

@@ -19,9 +19,13 @@ const FILTERS_PER_JOIN: usize = 4_096;
 /// How long the way before and a detour stay when another way is taken: longer than a join and
 /// the first events need over it, so nothing is lost between.
 const HOLD: Duration = Duration::from_secs(1);
-/// What a detour around a link in doubt carries: audio and what is small.
+/// What a detour around a link in doubt carries at first: audio and what is small.
 const DETOUR_CLASSES: u8 =
     1 << Class::Audio as u8 | 1 << Class::Rtcp as u8 | 1 << Class::Data as u8;
+/// When it carries video, too. A silence that is over by then costs no second copy of it; one that
+/// is not leaves 100 ms until the link is dead, for the join and the first events over three links
+/// of 30 ms of round trip.
+const VIDEO_AFTER: Duration = Duration::from_millis(50);
 
 /// One tree: towards a source, for a part of the topics, perhaps around a broker.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -38,7 +42,7 @@ pub(super) struct Joins {
     dirty: BTreeSet<Key>,
     /// Ways around links in doubt that this broker itself asked for.
     detours: BTreeMap<Key, Detour>,
-    /// When a way that was left, or a detour, ends.
+    /// When a way that was left, or a detour, ends, or a detour takes video.
     ends: BTreeSet<(Time, Key)>,
     joins: usize,
     filters: usize,
@@ -70,6 +74,9 @@ struct Wanted {
 struct Detour {
     /// The link in doubt.
     link: LinkId,
+    since: Time,
+    /// In doubt long enough to carry video, too.
+    carries_all: bool,
     until: Option<Time>,
 }
 
@@ -190,7 +197,7 @@ impl Joins {
     }
 
     /// Looks for ways around a link in doubt for everything that comes by it.
-    pub(super) fn detour(&mut self, link: LinkId, peer: BrokerId) {
+    pub(super) fn detour(&mut self, link: LinkId, peer: BrokerId, now: Time) {
         let by_it = self.trees.iter().filter(|(key, tree)| {
             key.avoid.is_none() && tree.parent == Some(link) && !tree.want.is_empty()
         });
@@ -201,7 +208,14 @@ impl Joins {
         });
         for key in keys.collect::<Vec<_>>() {
             self.dirty.insert(key.clone());
-            self.detours.insert(key, Detour { link, until: None });
+            self.ends.insert((now + VIDEO_AFTER, key.clone()));
+            let detour = Detour {
+                link,
+                since: now,
+                carries_all: false,
+                until: None,
+            };
+            self.detours.insert(key, detour);
         }
     }
 
@@ -215,15 +229,20 @@ impl Joins {
         }
     }
 
-    /// Ends what is over by now.
+    /// Ends what is over by now, and lets detours carry video whose time has come.
     pub(super) fn expire(&mut self, now: Time) {
         while let Some((at, key)) = self.ends.first().cloned()
             && at <= now
         {
             self.ends.pop_first();
-            let over = |detour: &Detour| detour.until.is_some_and(|until| until <= now);
-            if self.detours.get(&key).is_some_and(over) {
-                self.detours.remove(&key);
+            match self.detours.get_mut(&key) {
+                Some(detour) if detour.until.is_some_and(|until| until <= now) => {
+                    self.detours.remove(&key);
+                }
+                Some(detour) if detour.until.is_none() => {
+                    detour.carries_all = now >= detour.since + VIDEO_AFTER;
+                }
+                _ => {}
             }
             if let Some(tree) = self.trees.get_mut(&key) {
                 tree.leaving.retain(|_, until| *until > now);
@@ -300,16 +319,18 @@ impl Joins {
 
     /// What a detour around a link in doubt wants: what came by that link.
     fn detoured(&self, key: &Key) -> Wanted {
-        if !self.detours.contains_key(key) {
+        let Some(detour) = self.detours.get(key) else {
             return Wanted::default();
-        }
+        };
         let direct = Key {
             avoid: None,
             ..key.clone()
         };
         let want = self.trees.get(&direct).map(|tree| tree.want.clone());
         let mut want = want.unwrap_or_default();
-        want.classes &= DETOUR_CLASSES;
+        if !detour.carries_all {
+            want.classes &= DETOUR_CLASSES;
+        }
         want
     }
 

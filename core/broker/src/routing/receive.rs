@@ -40,7 +40,7 @@ impl Routing {
 
     pub(super) fn link_suspect(&mut self, link: LinkId) {
         if let Some(peer) = self.links.doubt(link) {
-            self.joins.detour(link, peer);
+            self.joins.detour(link, peer, self.now);
         }
     }
 

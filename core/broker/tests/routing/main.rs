@@ -25,6 +25,8 @@ const TO_A: LinkId = LinkId(0);
 const TO_B: LinkId = LinkId(1);
 /// How long a source that is told no more stays joined.
 const LINGER: Duration = Duration::from_secs(30);
+/// How long a link is in doubt before video is asked for around it, too.
+const DETOUR_VIDEO: Duration = Duration::from_millis(50);
 /// Between two times at which ways follow records.
 const PAUSE: Duration = Duration::from_millis(20);
 

@@ -174,9 +174,37 @@ fn a_link_in_doubt_makes_a_detour_for_audio_that_ends_when_it_is_well() {
         [(TO_B, A, Some(US), audio), (TO_B, C, Some(A), audio)]
     );
     broker.does(RoutingInput::LinkRecovered(TO_A));
+    let said = joins(&broker.later(DETOUR_VIDEO));
+    assert_eq!(said, [], "the silence is over before video was asked for");
     let said = joins(&broker.later(Duration::from_secs(1)));
     assert_eq!(said.len(), 2);
     assert!(said.iter().all(|(_, join)| join.filters.is_empty()));
+}
+
+#[test]
+fn video_takes_the_detour_before_the_link_is_dead_and_stays_until_another_way_stands() {
+    let mut broker = broker();
+    broker.routing.add(broker.now, &filter("a/room/#")).unwrap();
+    broker.hears(TO_B, sources(B, &[C]));
+    broker.does(RoutingInput::LinkSuspect(TO_A));
+    let almost = DETOUR_VIDEO - Duration::from_millis(1);
+    assert_eq!(joins(&broker.later(almost)), []);
+    assert_eq!(
+        broker.routing.deadline(),
+        Some(broker.now + (DETOUR_VIDEO - almost))
+    );
+    let around = Join {
+        avoid: Some(A),
+        ..join(C, &["a/room/#"])
+    };
+    let said = broker.later(Duration::from_millis(1));
+    assert_eq!(joins(&said), [(TO_B, around)]);
+    // The link dies: everything moves, and the detour is left when that has long arrived.
+    let said = broker.does(RoutingInput::LinkDown(TO_A));
+    assert_eq!(joins(&said), [(TO_B, join(C, &["a/room/#"]))]);
+    let said = joins(&broker.later(Duration::from_secs(1)));
+    assert!(said.len() == 1 && said[0].1.filters.is_empty(), "{said:?}");
+    assert_eq!(said[0].1.avoid, Some(A));
 }
 
 #[test]

@@ -12,7 +12,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use sangam_emulator::Site;
 use serde::Deserialize;
 
-use super::config::{Carrier, Setup};
+use super::config::Setup;
 use super::{CpuTimes, Metrics, http};
 use crate::error::Error;
 
@@ -59,7 +59,7 @@ impl Broker {
             Some(program) => program.clone(),
             None => sangam_binary()?,
         };
-        if setup.carrier == Carrier::Quic {
+        if setup.is_certified() {
             certify(&sangam, &home, (folder, site.as_ref()))?;
         }
         let log = home.join("log");
@@ -101,6 +101,11 @@ impl Broker {
     pub(crate) fn upgrade(&mut self, program: Option<PathBuf>) -> Result<(), Error> {
         self.setup.program = program;
         self.restart()
+    }
+
+    /// Where it has its files.
+    pub(crate) fn home(&self) -> PathBuf {
+        self.folder.join(format!("broker-{}", self.setup.number))
     }
 
     /// Whether the process has ended.

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
+use sangam_client::Scheme;
 use sangam_emulator::Site;
 
 /// How a broker queues: the papers' baseline or what this project does.
@@ -37,6 +38,8 @@ pub(crate) struct Setup {
     pub(crate) site: Option<Site>,
     /// Whether WebRTC peers are served.
     pub(crate) webrtc: bool,
+    /// Whether clients may come by every transport, see [`client_port`].
+    pub(crate) clients: bool,
 }
 
 /// What links between brokers go by.
@@ -51,6 +54,18 @@ pub(crate) enum Carrier {
 
 /// Each broker of a network by QUIC has an address of its own.
 const QUIC_PORT: u16 = 4603;
+
+/// Where a broker takes clients of a transport, if it takes clients of each; `None` for UDP.
+pub(crate) const fn client_port(scheme: Scheme) -> Option<u16> {
+    match scheme {
+        Scheme::Quic => Some(4604),
+        Scheme::Tcp => Some(4605),
+        Scheme::Tls => Some(4606),
+        Scheme::Ws => Some(4607),
+        Scheme::Wss => Some(4608),
+        _ => None,
+    }
+}
 
 impl Queuing {
     /// As configuration and reports name it.
@@ -81,6 +96,23 @@ impl Carrier {
 }
 
 impl Setup {
+    /// Whether the broker shows a certificate.
+    pub(super) fn is_certified(&self) -> bool {
+        self.clients || self.carrier == Carrier::Quic
+    }
+
+    /// Addresses for clients besides that for datagrams.
+    fn client_addresses(&self, own: Ipv4Addr) -> String {
+        if !self.clients {
+            return "tcp = []\n".to_owned();
+        }
+        let ports = Scheme::ALL.into_iter().filter_map(|scheme| {
+            let port = client_port(scheme)?;
+            Some(format!("{} = [\"{own}:{port}\"]\n", scheme.name()))
+        });
+        ports.collect()
+    }
+
     /// The file's text. The port for HTTP is known beforehand, since the others are asked for
     /// there.
     pub(super) fn to_toml(&self, http: SocketAddr, folder: &str) -> String {
@@ -101,6 +133,7 @@ impl Setup {
             Some(_) => "",
             None => "\n[reliable]\ntopic_mib = 128\n",
         };
+        let clients = self.client_addresses(udp);
         let mut text = format!(
             "[broker]\n\
              name = \"bench-{}\"\n\
@@ -109,7 +142,7 @@ impl Setup {
              queuing = \"{}\"\n\n\
              [listen]\n\
              udp = [\"{udp}:{}\"]\n\
-             tcp = []\n\
+             {clients}\
              http = \"{http}\"\n\
              {webrtc}{quic_links}\n\
              [links]\n\
@@ -124,18 +157,18 @@ impl Setup {
             self.queuing.name(),
             self.port,
         );
+        if self.is_certified() {
+            let _ = write!(
+                text,
+                "\n[tls]\n\
+                 certificate = \"{folder}/broker.crt\"\n\
+                 key = \"{folder}/broker.key\"\n\
+                 ca = \"{folder}/ca.crt\"\n"
+            );
+        }
         let scheme = match self.carrier {
             Carrier::Udp => "",
-            Carrier::Quic => {
-                let _ = write!(
-                    text,
-                    "\n[tls]\n\
-                     certificate = \"{folder}/broker.crt\"\n\
-                     key = \"{folder}/broker.key\"\n\
-                     ca = \"{folder}/ca.crt\"\n"
-                );
-                "quic://"
-            }
+            Carrier::Quic => "quic://",
         };
         for neighbour in &self.neighbours {
             let _ = write!(text, "\n[[link]]\naddress = \"{scheme}{neighbour}\"\n");
@@ -160,10 +193,13 @@ mod tests {
             carrier: Carrier::Udp,
             program: None,
             webrtc: false,
+            clients: true,
         };
         let text = setup.to_toml(SocketAddr::from(([127, 0, 0, 1], 8080)), "/tmp/b2");
         assert!(text.contains("queuing = \"single\""));
         assert!(text.contains("http = \"127.0.0.1:8080\""));
+        assert!(text.contains("wss = [\"127.0.0.1:4608\"]\n"));
+        assert!(text.contains("/tmp/b2/ca.crt"));
         assert!(text.ends_with("[[link]]\naddress = \"127.0.0.1:7000\"\n"));
     }
 }

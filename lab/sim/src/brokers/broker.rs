@@ -122,13 +122,13 @@ impl Broker {
     }
 
     /// Each stream has a client of its own.
-    pub(crate) fn publish(&mut self, topic: &Topic) -> Option<StreamId> {
+    pub(crate) fn publish(&mut self, topic: &Topic, media: MediaInfo) -> Option<StreamId> {
         self.published += 1;
         let publication = Publication {
             owner: self.owner(self.published),
             source: None,
             topic: topic.clone(),
-            media: MediaInfo::data(),
+            media,
         };
         self.streams.publish(publication).ok()
     }

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use sangam_broker::{LinkId, Route, RoutingInput, Snapshot, StreamInput};
 use sangam_link::Timing;
 use sangam_model::limits::HOP_LIMIT;
-use sangam_model::{Filter, Measured, Random, StreamId, Time, Topic};
+use sangam_model::{Filter, Measured, MediaInfo, Random, StreamId, Time, Topic};
 use sangam_wire::Message;
 
 use super::broker::{Broker, Event, id_of};
@@ -105,9 +105,19 @@ impl Network {
         self.pump(broker);
     }
 
-    /// A client of the broker publishes; `None` if the broker is full.
+    /// A client of the broker publishes data; `None` if the broker is full.
     pub fn publish(&mut self, broker: usize, topic: &Topic) -> Option<StreamId> {
-        let stream = self.brokers[broker].publish(topic);
+        self.publish_media(broker, topic, MediaInfo::data())
+    }
+
+    /// The same for audio, video or anything else.
+    pub fn publish_media(
+        &mut self,
+        broker: usize,
+        topic: &Topic,
+        media: MediaInfo,
+    ) -> Option<StreamId> {
+        let stream = self.brokers[broker].publish(topic, media);
         self.pump(broker);
         stream
     }

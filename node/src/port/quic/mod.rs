@@ -19,18 +19,17 @@ use sangam_io::port::{Action, Context, Delivery, PeerKey, Port};
 use sangam_io::quic::{Endpoint, Event};
 use sangam_io::timer::Wheel;
 use sangam_io::wake::Waker;
-use sangam_link::{Acceptor, Input, Output, Session, SessionConfig, Timing, Verdict};
+use sangam_link::Acceptor;
 use sangam_model::Time;
 use sangam_model::limits::CONTROL_QUEUE_MAX;
+use sangam_wire::Message;
 use sangam_wire::feedback::Feedback;
-use sangam_wire::{Frame, Hello, Message, Refusal, Role, Welcome, WireError, is_event};
 
-use super::request;
-use crate::addresses::Knock;
+use super::client::{Desk, Said, Step};
 use crate::certificate::Certificate;
 use crate::counters::Counters;
 use crate::feedback;
-use crate::welcome::{Greeting, of_no_version};
+use crate::welcome::Greeting;
 pub(crate) use open::Opening;
 use peer::Peer;
 
@@ -56,9 +55,7 @@ pub(crate) struct QuicPort {
     certificate: Certificate,
     group: Group,
     arrivals: Receiver<Handover>,
-    acceptor: Acceptor,
-    greeting: Greeting,
-    counters: Arc<Counters>,
+    desk: Desk,
     peers: Vec<Option<Peer>>,
     count: usize,
     wheel: Wheel<PeerKey>,
@@ -95,9 +92,11 @@ impl QuicPort {
             certificate,
             group,
             arrivals,
-            acceptor,
-            greeting,
-            counters,
+            desk: Desk {
+                acceptor,
+                greeting,
+                counters,
+            },
             peers: Vec::new(),
             count: 0,
             wheel: Wheel::new(clock::now()),
@@ -107,7 +106,7 @@ impl QuicPort {
     }
 
     fn receive(&mut self, cx: &mut Context<'_>) -> bool {
-        let (group, counters, pool) = (&self.group, &self.counters, cx.pool);
+        let (group, counters, pool) = (&self.group, &self.desk.counters, cx.pool);
         let more = self.endpoint.receive(cx.now, |member, from, bytes| {
             if !group.hand_over(pool, member, from, bytes) {
                 counters.dropped(DropReason::UnknownPeer);
@@ -145,14 +144,10 @@ impl QuicPort {
         let Some(address) = self.endpoint.peer(key).map(|peer| peer.ip()) else {
             return;
         };
-        let surplus = match self.greeting.addresses.knock(address) {
-            Knock::Enter { surplus } => surplus,
-            Knock::Leave => {
-                self.counters.dropped(DropReason::AddressFull);
-                return self.endpoint.close(key, cx.now, "too many of one address");
-            }
+        let Some(client) = self.desk.knock(address) else {
+            return self.endpoint.close(key, cx.now, "too many of one address");
         };
-        self.peers[index] = Some(Peer::new(address, surplus));
+        self.peers[index] = Some(Peer::new(client));
         self.count += 1;
         self.wheel.set(key, cx.now + HELLO_WITHIN);
     }
@@ -161,137 +156,46 @@ impl QuicPort {
         self.peers.get_mut(key as usize)?.as_mut()
     }
 
-    fn session(&mut self, key: PeerKey) -> Option<&mut Session> {
-        self.peer(key)?.session.as_mut()
-    }
-
     fn unit(&mut self, key: PeerKey, unit: &[u8], cx: &mut Context<'_>) {
-        match unit.first().copied().and_then(is_event) {
-            Some(true) => self.event(key, unit, cx),
-            Some(false) => self.frame(key, unit, cx),
-            None => self.counters.dropped(DropReason::Version),
-        }
-    }
-
-    fn event(&mut self, key: PeerKey, bytes: &[u8], cx: &mut Context<'_>) {
-        let Some(session) = self.session(key) else {
-            return self.counters.dropped(DropReason::UnknownPeer);
+        let Some(peer) = self.peers.get_mut(key as usize).and_then(Option::as_mut) else {
+            return self.desk.counters.dropped(DropReason::UnknownPeer);
         };
-        session.heard(cx.now);
-        let Some(packet) = cx.pool.copy(bytes).map(PacketMut::freeze) else {
-            return self.counters.dropped(DropReason::PoolExhausted);
-        };
-        match request::event(key, packet) {
-            Ok(action) => cx.actions.push(action),
-            Err(error) => self.counters.dropped(error.into()),
-        }
-    }
-
-    fn frame(&mut self, key: PeerKey, bytes: &[u8], cx: &mut Context<'_>) {
-        self.counters.frames.add(1);
-        let frame = match Frame::decode(bytes) {
-            Ok(Frame::Hello(hello)) => return self.hello(key, &hello, cx),
-            Ok(frame) => frame,
-            Err(error) => return self.unreadable(key, bytes, (error, cx.now)),
-        };
-        if let Some(session) = self.session(key) {
-            session.handle(cx.now, Input::Frame(&frame));
-            self.drain(key, cx);
-        }
-    }
-
-    /// A frame that cannot be read; of a hello from another release it is known what to answer.
-    fn unreadable(&mut self, key: PeerKey, bytes: &[u8], (error, now): (WireError, Time)) {
-        self.counters.dropped(error.into());
-        if let Some(refuse) = of_no_version(bytes) {
-            self.answer(key, &Frame::Refuse(refuse));
-            // What is known of the client goes when the connection is gone.
-            self.wheel.set(key, now);
-        }
-    }
-
-    fn hello(&mut self, key: PeerKey, hello: &Hello, cx: &mut Context<'_>) {
-        // The handshake has proved the address.
-        let verdict = self.acceptor.judge_stream(hello);
-        let known = self.peer(key).is_none_or(|peer| peer.session.is_some());
-        if known || hello.role != Role::Client {
-            return self.counters.dropped(DropReason::ControlUnexpected);
-        }
-        let frame = match verdict {
-            Verdict::Retry(frame) | Verdict::Refuse(frame) => frame,
-            Verdict::Accept { .. } if self.peer(key).is_some_and(|peer| peer.surplus) => {
-                self.counters.dropped(DropReason::AddressFull);
-                Frame::Refuse(Greeting::no_room(hello, Refusal::Limit))
+        match self.desk.unit(&mut peer.client, (key, unit), cx) {
+            Said::Answer(bytes) => self.answer(key, &bytes),
+            Said::Refusal(bytes) => {
+                self.answer(key, &bytes);
+                return self.remove(key, "refused", cx);
             }
-            Verdict::Accept { .. } if !self.greeting.enter() => {
-                Frame::Refuse(Greeting::no_room(hello, Refusal::Full))
-            }
-            Verdict::Accept { .. } => {
-                let config = SessionConfig {
-                    number: self.greeting.next_session(),
-                    timing: Timing::accepting(self.greeting.keepalive()),
-                    datagram_max: self.greeting.datagram_max,
-                    reliable: true,
-                };
-                if let Some(peer) = self.peer(key) {
-                    peer.session = Some(Session::new(config, cx.now));
-                }
-                Frame::Welcome(Welcome {
-                    session: config.number,
-                    datagram_max: config.datagram_max,
-                    media_port: 0,
-                    ..self.greeting.welcome(hello)
-                })
-            }
-        };
-        self.answer(key, &frame);
-        if let Frame::Refuse(_) = frame {
-            return self.remove(key, "refused", cx);
+            // Neighbours have a port of their own.
+            Said::Neighbour(_) => self.desk.counters.dropped(DropReason::ControlUnexpected),
+            Said::Heard => {}
+            Said::Nothing => return,
         }
         self.drain(key, cx);
     }
 
-    fn answer(&mut self, key: PeerKey, frame: &Frame<'_>) {
-        let mut bytes = Vec::new();
-        frame.encode(&mut bytes);
+    fn answer(&mut self, key: PeerKey, bytes: &[u8]) {
         // Nothing waits on the stream before the hello is answered.
-        let _ = self.endpoint.send_frame(key, &bytes);
+        let _ = self.endpoint.send_frame(key, bytes);
     }
 
     /// Carries out what a session wants, and sets the timer.
     fn drain(&mut self, key: PeerKey, cx: &mut Context<'_>) {
-        loop {
-            let Some(peer) = self.peer(key) else {
+        let deadline = loop {
+            let Some(peer) = self.peers.get_mut(key as usize).and_then(Option::as_mut) else {
                 return;
             };
-            let address = peer.address;
-            let Some(session) = &mut peer.session else {
-                return;
-            };
-            match session.poll(cx.now) {
-                Some(Output::Transmit(bytes)) => {
+            match self.desk.next(&mut peer.client, key, cx) {
+                Step::Transmit(bytes) => {
                     if self.endpoint.send_frame(key, &bytes).is_err() {
-                        self.counters.dropped(DropReason::ControlOverflow);
+                        self.desk.counters.dropped(DropReason::ControlOverflow);
                         return self.remove(key, "control overflow", cx);
                     }
                 }
-                // Only broker links are suspected and measured.
-                Some(
-                    Output::Suspect | Output::Recovered | Output::Sample(_) | Output::Carries(_),
-                ) => {}
-                Some(Output::Message(message)) => {
-                    match request::action(key, message, (address, None)) {
-                        Some(action) => cx.actions.push(action),
-                        None => self.counters.dropped(DropReason::ControlUnexpected),
-                    }
-                }
-                Some(Output::Down(reason)) => {
-                    return self.remove(key, &reason.to_string(), cx);
-                }
-                None => break,
+                Step::Over(reason) => return self.remove(key, &reason.to_string(), cx),
+                Step::Rest(deadline) => break deadline,
             }
-        }
-        let deadline = self.session(key).and_then(|session| session.deadline());
+        };
         if let Some(deadline) = deadline {
             self.wheel.set(key, deadline);
         }
@@ -307,10 +211,7 @@ impl QuicPort {
         let Some(peer) = self.peers.get_mut(key as usize).and_then(Option::take) else {
             return;
         };
-        self.greeting.addresses.leave(peer.address);
-        if peer.session.is_some() {
-            self.greeting.leave();
-        }
+        self.desk.leave(&peer.client);
         self.count -= 1;
         self.wheel.cancel(key);
         cx.actions.push(Action::Gone { peer: key });
@@ -323,10 +224,9 @@ impl QuicPort {
         done.messages += counted.sent.messages;
         done.errors += counted.oversized;
         let turned_away = counted.retried + counted.refused + counted.ignored;
-        self.counters
-            .dropped_many(DropReason::FloodHello, turned_away);
-        self.counters
-            .dropped_many(DropReason::SendError, counted.sent.errors);
+        let counters = &self.desk.counters;
+        counters.dropped_many(DropReason::FloodHello, turned_away);
+        counters.dropped_many(DropReason::SendError, counted.sent.errors);
         all
     }
 }
@@ -424,8 +324,7 @@ impl Port for QuicPort {
         if let Message::Retire { stream } = &message {
             known.shedders.forget(*stream);
         }
-        if let Some(session) = &mut known.session {
-            session.handle(cx.now, Input::Send(message));
+        if known.client.tell(cx.now, message) {
             self.drain(peer, cx);
         }
         self.send(&mut Delivery::default());
@@ -433,14 +332,13 @@ impl Port for QuicPort {
 
     fn room(&self, peer: PeerKey) -> usize {
         let peer = self.peers.get(peer as usize).and_then(Option::as_ref);
-        let session = peer.and_then(|peer| peer.session.as_ref());
-        CONTROL_QUEUE_MAX.saturating_sub(session.map_or(0, Session::unacknowledged))
+        CONTROL_QUEUE_MAX.saturating_sub(peer.map_or(0, |peer| peer.client.unacknowledged()))
     }
 
     fn feedback(&mut self, peer: PeerKey, packet: &Packet, cx: &mut Context<'_>) {
         let sent = self.endpoint.send_event(peer, packet.clone(), cx.now);
         if sent.is_err() {
-            self.counters.dropped(DropReason::PeerQueueFull);
+            self.desk.counters.dropped(DropReason::PeerQueueFull);
         }
         self.send(&mut Delivery::default());
     }
@@ -457,9 +355,9 @@ impl Port for QuicPort {
         due.clear();
         self.wheel.expired(cx.now, &mut due);
         for key in due.drain(..) {
-            match self.session(key) {
-                Some(_) => self.drain(key, cx),
-                None => self.remove(key, "no hello", cx),
+            match self.peer(key).is_none_or(|peer| peer.client.is_stranger()) {
+                true => self.remove(key, "no hello", cx),
+                false => self.drain(key, cx),
             }
         }
         self.due = due;
@@ -476,8 +374,7 @@ impl Port for QuicPort {
 
     fn close(&mut self, cx: &mut Context<'_>) {
         for key in 0..self.peers.len() as PeerKey {
-            if let Some(session) = self.session(key) {
-                session.handle(cx.now, Input::Close(Refusal::Leaving));
+            if self.peer(key).is_some_and(|peer| peer.client.close(cx.now)) {
                 self.drain(key, cx);
             }
         }

@@ -1,28 +1,18 @@
 //! One client over QUIC.
 
-use std::net::IpAddr;
-
-use sangam_link::Session;
-
+use crate::port::client::Client;
 use crate::shedders::Shedders;
 
 /// A connection.
 pub(super) struct Peer {
-    /// Whence it came; it may have moved since.
-    pub(super) address: IpAddr,
-    /// Its address has all the clients it may have.
-    pub(super) surplus: bool,
-    /// None until the hello.
-    pub(super) session: Option<Session>,
+    pub(super) client: Client,
     pub(super) shedders: Shedders,
 }
 
 impl Peer {
-    pub(super) fn new(address: IpAddr, surplus: bool) -> Self {
+    pub(super) fn new(client: Client) -> Self {
         Self {
-            address,
-            surplus,
-            session: None,
+            client,
             shedders: Shedders::default(),
         }
     }

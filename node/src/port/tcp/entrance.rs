@@ -34,10 +34,7 @@ impl Entrance {
             address,
             transport: self.transport,
         };
-        let (lane, waker) = &self.reception;
-        let taken = lane.try_send(caller).is_ok();
-        waker.wake();
-        taken
+        self.reception.hand_over(caller)
     }
 
     pub(super) fn fd(&self) -> BorrowedFd<'_> {

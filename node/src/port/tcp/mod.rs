@@ -1,7 +1,6 @@
 //! Clients over streams (TCP, TLS, WebSocket): the same units, a bounded queue for each.
 
 mod entrance;
-mod hello;
 mod peer;
 
 use std::collections::HashMap;
@@ -13,18 +12,17 @@ use std::time::Duration;
 use sangam_broker::{DropReason, FeedbackOutput};
 use sangam_io::clock;
 use sangam_io::poll::Interest;
-use sangam_io::pool::{Packet, PacketMut};
+use sangam_io::pool::Packet;
 use sangam_io::port::{Action, Context, Delivery, PeerKey, Peers, Port};
 use sangam_io::stream::{Framed, FramedError, OutLimits, Progress};
 use sangam_io::timer::Wheel;
-use sangam_link::{Acceptor, Input, Output, Session};
+use sangam_link::Acceptor;
 use sangam_model::Time;
 use sangam_model::limits::CONTROL_QUEUE_MAX;
 use sangam_wire::feedback::Feedback;
-use sangam_wire::{Frame, Message, Refusal, is_event};
+use sangam_wire::{Hello, Message};
 
-use super::request;
-use crate::addresses::Knock;
+use super::client::{Client, Desk, Said, Step};
 use crate::bucket::Bucket;
 use crate::counters::Counters;
 use crate::feedback;
@@ -50,9 +48,7 @@ const CONNECTIONS: usize = 8_192;
 /// All clients of one listener in one shard.
 pub(crate) struct TcpPort {
     entrance: Entrance,
-    acceptor: Acceptor,
-    greeting: Greeting,
-    counters: Arc<Counters>,
+    desk: Desk,
     /// TLS handshakes that have begun.
     openings: Bucket,
     peers: Peers<Peer>,
@@ -73,9 +69,11 @@ impl TcpPort {
     ) -> Self {
         Self {
             entrance,
-            acceptor,
-            greeting,
-            counters,
+            desk: Desk {
+                acceptor,
+                greeting,
+                counters,
+            },
             openings: Bucket::default(),
             peers: Peers::default(),
             wheel: Wheel::new(clock::now()),
@@ -90,17 +88,14 @@ impl TcpPort {
             match self.entrance.next(QUEUE) {
                 // Dropping the stream closes it.
                 Ok(Some(_)) if self.peers.len() >= CONNECTIONS || !self.may_open(cx.now) => {
-                    self.counters.dropped(DropReason::FloodHello);
+                    self.dropped(DropReason::FloodHello);
                 }
                 Ok(Some((Some(framed), address))) => {
-                    match self.greeting.addresses.knock(address.ip()) {
-                        Knock::Enter { surplus } => {
-                            self.add(framed, (address, surplus), cx);
-                        }
-                        Knock::Leave => self.counters.dropped(DropReason::AddressFull),
+                    if let Some(client) = self.desk.knock(address.ip()) {
+                        self.add(framed, (address, client), cx);
                     }
                 }
-                Ok(Some((None, _))) => self.counters.dropped(DropReason::StreamOpening),
+                Ok(Some((None, _))) => self.dropped(DropReason::StreamOpening),
                 Ok(None) => return,
                 Err(error) => return tracing::warn!(%error, "accepting a stream failed"),
             }
@@ -115,14 +110,13 @@ impl TcpPort {
     fn add(
         &mut self,
         framed: Framed,
-        (address, surplus): (SocketAddr, bool),
+        (address, client): (SocketAddr, Client),
         cx: &mut Context<'_>,
     ) {
         let key = self.peers.insert(Peer {
             address,
-            surplus,
+            client,
             framed: None,
-            session: None,
             waits_for_room: false,
             queued: 0,
             shedders: HashMap::new(),
@@ -150,7 +144,7 @@ impl TcpPort {
             return;
         };
         if let Some(hello) = peer.neighbour.take() {
-            return self.hand_over(key, framed, hello, cx);
+            return self.hand_over(key, (framed, hello), cx);
         }
         for answer in peer.answers.drain(..) {
             // The queue is empty before the hello is answered.
@@ -167,7 +161,7 @@ impl TcpPort {
             Ok(_) => self.drain(key, cx),
             Err(error) => {
                 tracing::debug!(%error, "the stream of a client is closed");
-                self.counters.dropped(match error {
+                self.dropped(match error {
                     FramedError::Tls(_) | FramedError::Http(_) => DropReason::StreamOpening,
                     _ => DropReason::Malformed,
                 });
@@ -177,88 +171,61 @@ impl TcpPort {
     }
 
     fn unit(&mut self, key: PeerKey, unit: &[u8], cx: &mut Context<'_>) {
-        match unit.first().copied().and_then(is_event) {
-            Some(true) => self.event(key, unit, cx),
-            Some(false) => self.frame(key, unit, cx),
-            None => self.counters.dropped(DropReason::Version),
+        let Some(peer) = self.peers.get_mut(key) else {
+            return;
+        };
+        match self.desk.unit(&mut peer.client, (key, unit), cx) {
+            Said::Answer(bytes) => peer.answers.push(bytes),
+            Said::Refusal(bytes) => {
+                peer.answers.push(bytes);
+                peer.refused = true;
+            }
+            Said::Neighbour(hello) => peer.neighbour = Some(hello),
+            Said::Heard | Said::Nothing => {}
         }
     }
 
-    fn event(&mut self, key: PeerKey, bytes: &[u8], cx: &mut Context<'_>) {
-        let Some(session) = self
-            .peers
-            .get_mut(key)
-            .and_then(|peer| peer.session.as_mut())
-        else {
-            return self.counters.dropped(DropReason::UnknownPeer);
-        };
-        session.heard(cx.now);
-        let Some(packet) = cx.pool.copy(bytes).map(PacketMut::freeze) else {
-            return self.counters.dropped(DropReason::PoolExhausted);
-        };
-        match request::event(key, packet) {
-            Ok(action) => cx.actions.push(action),
-            Err(error) => self.counters.dropped(error.into()),
+    /// Neighbours are the lane's.
+    fn hand_over(&mut self, key: PeerKey, (framed, hello): (Framed, Hello), cx: &mut Context<'_>) {
+        let address = self.peers.get(key).map(|peer| peer.address);
+        let removed = cx.poller.remove(framed.fd());
+        self.remove(key, cx);
+        let taken = removed.is_ok()
+            && address.is_some_and(|address| self.entrance.hand_over(framed, (hello, address)));
+        if !taken {
+            self.dropped(DropReason::FloodHello);
         }
     }
 
-    fn frame(&mut self, key: PeerKey, bytes: &[u8], cx: &mut Context<'_>) {
-        self.counters.frames.add(1);
-        let frame = match Frame::decode(bytes) {
-            Ok(Frame::Hello(hello)) => return self.hello(key, &hello, cx),
-            Ok(frame) => frame,
-            Err(error) => return self.unreadable(key, bytes, error),
-        };
-        if let Some(session) = self
-            .peers
-            .get_mut(key)
-            .and_then(|peer| peer.session.as_mut())
-        {
-            session.handle(cx.now, Input::Frame(&frame));
-        }
+    fn dropped(&self, reason: DropReason) {
+        self.desk.counters.dropped(reason);
     }
 
     /// Carries out what a session wants, writes, and sets the timer.
     fn drain(&mut self, key: PeerKey, cx: &mut Context<'_>) {
-        loop {
+        let deadline = loop {
             let Some(peer) = self.peers.get_mut(key) else {
                 return;
             };
-            let Some(session) = &mut peer.session else {
-                break;
-            };
-            match session.poll(cx.now) {
-                Some(Output::Transmit(bytes)) => {
-                    let full = peer
-                        .framed
-                        .as_mut()
-                        .is_some_and(|f| f.push_bytes(&bytes).is_err());
-                    if full {
-                        self.counters.dropped(DropReason::ControlOverflow);
+            match self.desk.next(&mut peer.client, key, cx) {
+                Step::Transmit(bytes) => {
+                    let framed = peer.framed.as_mut();
+                    if framed.is_some_and(|framed| framed.push_bytes(&bytes).is_err()) {
+                        self.dropped(DropReason::ControlOverflow);
                         return self.remove(key, cx);
                     }
                 }
-                // Only broker links are suspected and measured.
-                Some(
-                    Output::Suspect | Output::Recovered | Output::Sample(_) | Output::Carries(_),
-                ) => {}
-                Some(Output::Message(message)) => {
-                    let from = (peer.address.ip(), None);
-                    match request::action(key, message, from) {
-                        Some(action) => cx.actions.push(action),
-                        None => self.counters.dropped(DropReason::ControlUnexpected),
-                    }
-                }
-                Some(Output::Down(_)) => {
+                Step::Over(_) => {
                     self.write(key, cx);
                     return self.remove(key, cx);
                 }
-                None => break,
+                Step::Rest(deadline) => break deadline,
             }
-        }
+        };
         self.write(key, cx);
-        let session = self.peers.get(key).and_then(|peer| peer.session.as_ref());
-        if let Some(deadline) = session.and_then(Session::deadline) {
+        if let Some(deadline) = deadline
+            && self.peers.get(key).is_some()
+        {
             self.wheel.set(key, deadline);
         }
     }
@@ -274,7 +241,7 @@ impl TcpPort {
             Ok(done) => !done,
             Err(error) => {
                 tracing::debug!(%error, client = %peer.address, "writing to a client failed");
-                self.counters.dropped(DropReason::TcpWriteError);
+                self.dropped(DropReason::TcpWriteError);
                 return self.remove(key, cx);
             }
         };
@@ -301,10 +268,7 @@ impl TcpPort {
             if let Some(framed) = &mut peer.framed {
                 framed.finish();
             }
-            if peer.session.is_some() {
-                self.greeting.leave();
-            }
-            self.greeting.addresses.leave(peer.address.ip());
+            self.desk.leave(&peer.client);
             self.queued -= peer.queued;
             self.wheel.cancel(key);
             cx.actions.push(Action::Gone { peer: key });
@@ -378,8 +342,7 @@ impl Port for TcpPort {
         if let Message::Retire { stream } = &message {
             known.shedders.remove(stream);
         }
-        if let Some(session) = &mut known.session {
-            session.handle(cx.now, Input::Send(message));
+        if known.client.tell(cx.now, message) {
             self.drain(peer, cx);
         }
     }
@@ -388,7 +351,7 @@ impl Port for TcpPort {
         let Some(peer) = self.peers.get(peer) else {
             return CONTROL_QUEUE_MAX;
         };
-        let waiting = peer.session.as_ref().map_or(0, Session::unacknowledged);
+        let waiting = peer.client.unacknowledged();
         let units = peer
             .framed
             .as_ref()
@@ -407,7 +370,7 @@ impl Port for TcpPort {
         if queued {
             self.write(peer, cx);
         } else {
-            self.counters.dropped(DropReason::PeerQueueFull);
+            self.dropped(DropReason::PeerQueueFull);
         }
     }
 
@@ -420,13 +383,10 @@ impl Port for TcpPort {
         due.clear();
         self.wheel.expired(cx.now, &mut due);
         for key in due.drain(..) {
-            if self
-                .peers
-                .get(key)
-                .is_some_and(|peer| peer.session.is_none())
-            {
+            let peer = self.peers.get(key);
+            if peer.is_some_and(|peer| peer.client.is_stranger()) {
                 // Neither an opening nor a hello in time.
-                self.counters.dropped(DropReason::StreamOpening);
+                self.dropped(DropReason::StreamOpening);
                 self.remove(key, cx);
             } else {
                 self.drain(key, cx);
@@ -445,12 +405,8 @@ impl Port for TcpPort {
 
     fn close(&mut self, cx: &mut Context<'_>) {
         for key in self.peers.keys() {
-            let session = self
-                .peers
-                .get_mut(key)
-                .and_then(|peer| peer.session.as_mut());
-            if let Some(session) = session {
-                session.handle(cx.now, Input::Close(Refusal::Leaving));
+            let peer = self.peers.get_mut(key);
+            if peer.is_some_and(|peer| peer.client.close(cx.now)) {
                 self.drain(key, cx);
             }
         }

@@ -7,9 +7,10 @@ use std::time::Duration;
 use sangam_broker::{Admit, Shedder};
 use sangam_io::pool::Packet;
 use sangam_io::stream::Framed;
-use sangam_link::Session;
 use sangam_model::{Class, StreamId};
-use sangam_wire::{Flags, Frame, Hello};
+use sangam_wire::{Flags, Hello};
+
+use crate::port::client::Client;
 
 /// Above this a client gets no more video, until a key frame finds room.
 const VIDEO_BYTES: usize = 128 << 10;
@@ -21,12 +22,9 @@ const AUDIO_BYTES: usize = 384 << 10;
 /// A connection.
 pub(super) struct Peer {
     pub(super) address: SocketAddr,
-    /// Its address has all the clients it may have.
-    pub(super) surplus: bool,
+    pub(super) client: Client,
     /// Away while its units are read.
     pub(super) framed: Option<Framed>,
-    /// None until the hello.
-    pub(super) session: Option<Session>,
     /// The poller tells when the queue can go on.
     pub(super) waits_for_room: bool,
     /// Units that waited when it was last written to.
@@ -41,14 +39,6 @@ pub(super) struct Peer {
 }
 
 impl Peer {
-    /// Says something before there is a session; a refusal is the last word.
-    pub(super) fn answer(&mut self, frame: &Frame<'_>) {
-        let mut bytes = Vec::new();
-        frame.encode(&mut bytes);
-        self.answers.push(bytes);
-        self.refused |= matches!(frame, Frame::Refuse(_));
-    }
-
     /// Queues one packet, or sheds it; `crowded` if only those may queue who have nothing waiting.
     pub(super) fn push(&mut self, packet: &Packet, crowded: bool) -> bool {
         let Some(framed) = &mut self.framed else {

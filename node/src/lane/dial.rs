@@ -11,6 +11,7 @@ use sangam_model::Time;
 use sangam_wire::{Capabilities, Refusal};
 
 use super::Lane;
+use super::judge::NONCES;
 use super::link::{End, Link};
 use crate::config::{LinkWay, Neighbour};
 use crate::welcome;
@@ -31,6 +32,8 @@ pub(super) struct Rungs {
     ladder: Ladder,
     /// Calls in a row that the neighbour refused as it has a link with us.
     refused: u8,
+    /// Better ways that were tried.
+    climbs: usize,
 }
 
 impl Rungs {
@@ -44,6 +47,7 @@ impl Rungs {
             ladder: Ladder::new(config, clock::now()),
             ways,
             refused: 0,
+            climbs: 0,
         }
     }
 
@@ -106,6 +110,7 @@ impl Rungs {
 
     fn climb(&mut self, now: Time) -> Option<(usize, LinkWay)> {
         let way = self.ladder.climb(now)?;
+        self.climbs = self.climbs.wrapping_add(1);
         Some((way, self.ways[way].clone()))
     }
 }
@@ -227,18 +232,27 @@ impl Lane {
     fn try_beside(&mut self, of: LinkId, number: usize, way: &LinkWay) {
         let asked = Capabilities::OURS.with(Capabilities::SECOND_WAY);
         let peer = self.links.get(of).and_then(|link| link.peer);
-        if !way.is_encrypted() && peer.is_some_and(|(peer, _)| self.proves(of, peer)) {
-            // The neighbour would not take it.
-            return;
-        }
-        let patience = self.links.get(of).and_then(|link| link.rungs.as_ref());
-        let Some(patience) = patience.map(|rungs| rungs.patience(number)) else {
+        let proved = peer.is_some_and(|(peer, _)| self.proves(of, peer));
+        let rungs = self.links.get(of).and_then(|link| link.rungs.as_ref());
+        let Some((patience, climbs)) = rungs.map(|rungs| (rungs.patience(number), rungs.climbs))
+        else {
             return;
         };
+        // Where the new way shows no certificate, the old one vouches for who calls.
+        let nonces = (proved && !way.is_encrypted()).then(|| self.nonces(of));
+        if let Some(None) = nonces {
+            return;
+        }
+        let nonce = nonces.flatten().map(|nonces| nonces[climbs % NONCES]);
         // None if all places are taken, or a way left a moment ago is still there.
         if let Some(id) = self.links.add_way(way, asked) {
             self.links
                 .comes_beside(id, of, Some(number), self.now + patience);
+            if let (Some(nonce), Some(link)) = (nonce, self.links.get_mut(id))
+                && let End::Dialing(dialer) = &mut link.end
+            {
+                dialer.call_by(nonce);
+            }
             self.redial(id);
         }
     }

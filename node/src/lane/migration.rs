@@ -12,7 +12,7 @@ use std::time::Duration;
 use sangam_broker::{DropReason, LinkId};
 use sangam_link::Session;
 use sangam_model::{BrokerId, Incarnation, Time};
-use sangam_wire::{Capabilities, Refusal, Welcome};
+use sangam_wire::{Capabilities, Frame, Refusal, Welcome};
 
 use super::Lane;
 use super::link::{End, Link, Via};
@@ -85,19 +85,37 @@ impl Lane {
     }
 
     /// A frame has come by a way. If the neighbour wants the link to move there, it does; which
-    /// entry has the way now.
-    pub(super) fn arrived(&mut self, id: LinkId) -> LinkId {
+    /// entry has the way now. Only a frame of the session that was welcomed there counts: whoever
+    /// else sends from that address moves nothing.
+    pub(super) fn arrived(&mut self, id: LinkId, frame: &Frame<'_>) -> LinkId {
+        match self.is_called_for(id, frame) {
+            true => self.take_way(id),
+            false => id,
+        }
+    }
+
+    /// Whether a frame by a way says that the neighbour, who has called there, has its welcome.
+    pub(super) fn is_called_for(&self, id: LinkId, frame: &Frame<'_>) -> bool {
         let Some(link) = self.links.get(id) else {
+            return false;
+        };
+        let End::Accepted { session, .. } = &link.end else {
+            return false;
+        };
+        let second = link.second.as_ref();
+        second.is_some_and(|second| second.stage == Stage::Coming(None))
+            && frame.session() == Some(session.number())
+            && !matches!(frame, Frame::Bye { .. })
+    }
+
+    /// The link moves to this way, which was called for; which entry has it now.
+    pub(super) fn take_way(&mut self, id: LinkId) -> LinkId {
+        let second = self.links.get(id).and_then(|link| link.second.as_ref());
+        let Some(of) = second.map(|second| second.of) else {
             return id;
         };
-        match (&link.second, &link.end) {
-            (Some(second), End::Accepted { .. }) if second.stage == Stage::Coming(None) => {
-                let of = second.of;
-                self.take_over(of, id, OVERLAP_MAX);
-                of
-            }
-            _ => id,
-        }
+        self.take_over(of, id, OVERLAP_MAX);
+        of
     }
 
     /// A way that we dialled for a link that is up answers.
