@@ -1,0 +1,76 @@
+use std::time::Duration;
+
+use sangam_rtsp::Settings;
+
+use crate::stage::Stage;
+
+/// Sessions opened and left: as many as the issue names.
+const ABANDONED: usize = 10_000;
+
+#[test]
+fn ten_thousand_abandoned_sessions_leave_nothing_behind() {
+    let settings = Settings {
+        sessions_max: 64,
+        connections_max: 64,
+        ..Settings::default()
+    };
+    let stage = Stage::with(500, 100, settings);
+    let (mut honest, session) = stage.set_up();
+    assert_eq!(honest.ask("PLAY", &stage.url, &[&session]).status, 200);
+    let track = format!("{}/trackID=0", stage.url);
+    let mut opened = 0;
+    let transports = [
+        "Transport: RTP/AVP/TCP;unicast",
+        "Transport: RTP/AVP;unicast;client_port=9-10",
+    ];
+    for number in 0..ABANDONED {
+        let mut client = stage.client();
+        client.send(
+            format!(
+                "SETUP {track} RTSP/1.0\r\nCSeq: 1\r\n{}\r\n\r\n",
+                transports[number % 2]
+            )
+            .as_bytes(),
+        );
+        // Those for which there was no room were closed at once.
+        opened += usize::from(client.answer().is_some_and(|answer| answer.status == 200));
+    }
+    assert!(
+        opened > ABANDONED / 2,
+        "{opened}: {:?}",
+        stage.server.counts()
+    );
+    stage.counts("sessions_abandoned", opened as u64);
+    // Whoever was there before goes on, without a gap.
+    assert_eq!(
+        honest.ask("GET_PARAMETER", &stage.url, &[&session]).status,
+        200
+    );
+    let (_another, _) = stage.set_up();
+}
+
+#[test]
+fn a_client_that_never_reads_is_closed_and_no_other_waits() {
+    let settings = Settings {
+        patience: Duration::from_secs(1),
+        ..Settings::default()
+    };
+    // Forty megabytes: more than any kernel keeps for a connection.
+    let stage = Stage::with(1_000, 40_000, settings);
+    let (mut deaf, session) = stage.set_up();
+    let play = [&session, "Speed: 4"];
+    assert_eq!(deaf.ask("PLAY", &stage.url, &play).status, 200);
+    let (mut honest, session) = stage.set_up();
+    assert_eq!(honest.ask("PLAY", &stage.url, &[&session]).status, 200);
+    let mut heard = 0;
+    while stage.count("connections_unread") == 0 {
+        honest.packet().unwrap();
+        heard += 1;
+    }
+    assert!(stage.count("stalled") > 0 && heard > 10);
+    // Film after film went on for the other.
+    for _ in 0..100 {
+        honest.packet().unwrap();
+    }
+    assert_eq!(stage.count("sessions_abandoned"), 1);
+}
