@@ -41,6 +41,7 @@ python3-gi|/usr/bin/python3 -c "import gi"|its WebRTC by a script
 gir1.2-gst-plugins-bad-1.0|test -e /usr/lib/*/girepository-1.0/GstWebRTC-1.0.typelib|the same
 gstreamer1.0-libav|gst-inspect-1.0 --exists avdec_h264|its H.264 decoder
 chromium|command -v chromium|a browser for the pages
+mpv|command -v mpv|a player of films by RTSP
 '
 
 say() { printf 'setup: %s\n' "$*"; }

@@ -22,6 +22,8 @@ pub(crate) struct Stream {
     last: Option<(u32, Duration)>,
     /// A moment of the film and its timestamp.
     moment: (Duration, u32),
+    /// How much faster than it was recorded it is to be shown.
+    scale: f64,
     packets: u32,
     bytes: u32,
 }
@@ -52,19 +54,21 @@ impl Stream {
             source: None,
             last: None,
             moment: (Duration::ZERO, 0),
+            scale: 1.0,
             packets: 0,
             bytes: 0,
         }
     }
 
-    /// Goes on at `start` with these packets, which are those of its track; `None` if there is
-    /// none among them.
+    /// Goes on at `start`, so much faster, with these packets, which are those of its track;
+    /// `None` if there is none among them.
     pub(crate) fn begin<'a>(
         &mut self,
-        start: Duration,
+        (start, scale): (Duration, f64),
         packets: impl Iterator<Item = &'a Replayed>,
     ) -> Option<Onset> {
         self.source = None;
+        self.scale = scale;
         let mut first: Option<(Header, Duration)> = None;
         // When the first packet would have come by the way of the quickest one, in nanoseconds.
         let mut quickest = i128::MAX;
@@ -104,8 +108,7 @@ impl Stream {
         let Some(mut fields) = HeaderMut::of(bytes) else {
             return false;
         };
-        let sequence = header.sequence.wrapping_add(source.sequence);
-        let timestamp = header.timestamp.wrapping_add(source.timestamp);
+        let (sequence, timestamp) = self.numbers(&header, source);
         fields.set_ssrc(self.ssrc);
         fields.set_sequence(sequence);
         fields.set_timestamp(timestamp);
@@ -117,6 +120,18 @@ impl Stream {
         self.packets = self.packets.wrapping_add(1);
         self.bytes = self.bytes.wrapping_add(len as u32);
         true
+    }
+
+    fn numbers(&self, header: &Header, source: Source) -> (u16, u32) {
+        let timestamp = header.timestamp.wrapping_add(source.timestamp);
+        if self.scale == 1.0 {
+            return (header.sequence.wrapping_add(source.sequence), timestamp);
+        }
+        // RFC 2326 section 12.34: timestamps are those of the time in which it is shown. What
+        // was left out between is no loss.
+        let begin = self.moment.1;
+        let ahead = f64::from(timestamp.wrapping_sub(begin) as i32) / self.scale;
+        (self.sequence, begin.wrapping_add(ahead as i32 as u32))
     }
 
     /// Another source: its numbers go on where those of the one before ended.
@@ -144,6 +159,7 @@ impl Stream {
         let (moment, timestamp) = self.moment;
         let passed = at.as_nanos() as i128 - moment.as_nanos() as i128;
         let ticks = passed * i128::from(self.rate) / 1_000_000_000;
+        let ticks = (ticks as f64 / self.scale) as i64;
         let info = SenderInfo {
             ssrc: self.ssrc,
             ntp,
@@ -210,7 +226,7 @@ mod tests {
             packet(1, (10, 5_000), MS * 20),
             packet(1, (11, 5_040), MS * 40),
         ];
-        let onset = stream.begin(MS * 10, first.iter()).unwrap();
+        let onset = stream.begin((MS * 10, 1.0), first.iter()).unwrap();
         // The second had the quicker way: the first counts as come at 0.
         assert_eq!(
             onset,
@@ -223,7 +239,7 @@ mod tests {
         assert_eq!(send(&mut stream, one), (65_535, 5_000));
         assert_eq!(send(&mut stream, two), (0, 5_040));
         let later = [packet(1, (900, 50_000), MS * 45_000)];
-        let onset = stream.begin(MS * 45_000, later.iter()).unwrap();
+        let onset = stream.begin((MS * 45_000, 1.0), later.iter()).unwrap();
         assert_eq!(
             onset,
             Onset {
@@ -251,7 +267,7 @@ mod tests {
     fn reports_and_rtp_info_say_the_same() {
         let mut stream = Stream::new(7, 1_000, 0);
         let first = [packet(1, (0, 500), MS * 100)];
-        stream.begin(MS * 100, first.iter()).unwrap();
+        stream.begin((MS * 100, 1.0), first.iter()).unwrap();
         let report = stream.bye(MS * 1_100, ntp(Duration::from_secs(1)));
         let all: Vec<_> = rtcp::packets(&report).map(Result::unwrap).collect();
         let [

@@ -42,6 +42,12 @@ impl Film {
         })
     }
 
+    /// What a track carries, by its place.
+    pub(crate) fn class(&self, place: usize) -> Option<Class> {
+        let track = self.recording.tracks.get(place);
+        track.map(|track| track.info.media.class)
+    }
+
     /// A track by its number in control URLs.
     pub(crate) fn track(&self, number: usize) -> Option<&Track> {
         self.recording.tracks.get(*self.tracks.get(number)?)

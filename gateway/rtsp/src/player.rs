@@ -16,8 +16,10 @@ pub(crate) struct Wish {
     pub(crate) from: Option<Duration>,
     /// Where it ends, if before the film does.
     pub(crate) until: Option<Duration>,
-    /// Seconds of film in each second.
+    /// How much faster than it is to be shown it is sent.
     pub(crate) speed: f64,
+    /// How much faster it is to be shown.
+    pub(crate) scale: f64,
 }
 
 /// What it does.
@@ -70,6 +72,7 @@ impl Player {
                 from: None,
                 until: None,
                 speed: 1.0,
+                scale: 1.0,
             },
             from: Duration::ZERO,
             origin: Time::ZERO,
@@ -161,21 +164,21 @@ impl Player {
 
     /// Where it is.
     pub(crate) fn at(&self, now: Time) -> Duration {
-        let passed = now.since(self.origin).mul_f64(self.wish.speed);
+        let passed = now.since(self.origin).mul_f64(self.pace());
         match self.state {
             State::Playing => self.from.saturating_add(passed),
             _ => self.ahead.front().map_or(self.from, |next| next.at),
         }
     }
 
-    /// Seconds of film in each second.
-    pub(crate) const fn speed(&self) -> f64 {
-        self.wish.speed
+    /// What it was asked for last.
+    pub(crate) const fn wish(&self) -> &Wish {
+        &self.wish
     }
 
-    /// Where it will end, if before the film does.
-    pub(crate) const fn until(&self) -> Option<Duration> {
-        self.wish.until
+    /// Seconds of film in each second.
+    fn pace(&self) -> f64 {
+        self.wish.speed * self.wish.scale
     }
 
     /// The next packet if it is due.
@@ -223,7 +226,7 @@ impl Player {
     }
 
     fn time(&self, at: Duration) -> Time {
-        let ahead = at.saturating_sub(self.from).div_f64(self.wish.speed);
+        let ahead = at.saturating_sub(self.from).div_f64(self.pace());
         self.origin + ahead
     }
 

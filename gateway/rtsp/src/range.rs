@@ -6,6 +6,8 @@ use rtsp_types::headers::{NptRange, NptTime, Range};
 
 /// A client's network decides what it can take; beyond, the disk of others does.
 const SPEEDS: core::ops::RangeInclusive<f64> = 0.25..=4.0;
+/// Slower, pictures stand; faster, key frames follow each other as pictures do.
+const SCALES: core::ops::RangeInclusive<f64> = 0.25..=16.0;
 /// No film is longer: hours beyond would overflow.
 const SECONDS_MAX: u64 = u32::MAX as u64;
 
@@ -72,9 +74,18 @@ pub(crate) fn npt(from: Duration, until: Duration) -> String {
 
 /// The speed nearest to what a header asks for.
 pub(crate) fn speed(header: Option<&str>) -> f64 {
+    positive(header).clamp(*SPEEDS.start(), *SPEEDS.end())
+}
+
+/// The same of the scale; backwards is not possible.
+pub(crate) fn scale(header: Option<&str>) -> f64 {
+    positive(header).clamp(*SCALES.start(), *SCALES.end())
+}
+
+fn positive(header: Option<&str>) -> f64 {
     let wanted = header.and_then(|text| text.trim().parse::<f64>().ok());
-    let wanted = wanted.filter(|speed| speed.is_finite() && *speed > 0.0);
-    wanted.unwrap_or(1.0).clamp(*SPEEDS.start(), *SPEEDS.end())
+    let wanted = wanted.filter(|wanted| wanted.is_finite() && *wanted > 0.0);
+    wanted.unwrap_or(1.0)
 }
 
 #[cfg(test)]
@@ -126,6 +137,9 @@ mod tests {
             (Some("much"), 1.0),
         ] {
             assert_eq!(speed(header), expected);
+        }
+        for (header, expected) in [("8", 8.0), ("-8", 1.0), ("0.5", 0.5), ("1e9", 16.0)] {
+            assert_eq!(scale(Some(header)), expected);
         }
     }
 

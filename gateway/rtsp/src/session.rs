@@ -4,7 +4,8 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use sangam_model::Time;
+use sangam_model::{Class, Time};
+use sangam_wire::Flags;
 
 use crate::egress::{Onset, Stream};
 use crate::film::Film;
@@ -82,6 +83,15 @@ pub(crate) struct Turn {
 }
 
 impl Session {
+    /// The scale nearest to a wish: what has no picture has one scale.
+    pub(crate) fn scale(&self, wanted: f64) -> f64 {
+        let mut outlets = self.outlets.iter();
+        match outlets.any(|outlet| self.film.class(outlet.track) == Some(Class::Video)) {
+            true => wanted,
+            false => 1.0,
+        }
+    }
+
     /// Begins to play: where, and where its tracks go on.
     pub(crate) fn begin(&mut self, now: Time) -> (Duration, Vec<(usize, Option<Onset>)>) {
         let start = self.player.begin(now, self.film.zero);
@@ -90,7 +100,8 @@ impl Session {
         let outlets = self.outlets.iter_mut();
         let onsets = outlets.map(|outlet| {
             let packets = player.ahead(outlet.track);
-            (outlet.number, outlet.stream.begin(start, packets))
+            let begin = (start, player.wish().scale);
+            (outlet.number, outlet.stream.begin(begin, packets))
         });
         (start, onsets.collect())
     }
@@ -116,6 +127,7 @@ impl Session {
             });
             out.extend(reports);
         }
+        let scale = self.player.wish().scale;
         for _ in 0..max {
             let Some(mut next) = self.player.due(now) else {
                 break;
@@ -125,6 +137,9 @@ impl Session {
             let Some(outlet) = outlets.find(|outlet| outlet.track == next.track) else {
                 continue;
             };
+            if !is_shown(self.film.class(outlet.track), next.flags, scale) {
+                continue;
+            }
             if !outlet.stream.rewrite(&mut next.payload, next.at) {
                 turn.unreadable += 1;
                 continue;
@@ -148,4 +163,12 @@ impl Session {
         }
         turn
     }
+}
+
+/// Whether a packet of an event with these flags belongs to a film at this scale: faster, its key
+/// frames; slower, its pictures; sound is for the pace at which it was spoken.
+fn is_shown(class: Option<Class>, flags: u8, scale: f64) -> bool {
+    let is_video = class == Some(Class::Video);
+    let is_key = Flags::from_bits(flags).contains(Flags::KEY);
+    scale == 1.0 || is_video && (is_key || scale < 1.0)
 }

@@ -211,6 +211,7 @@ impl Engine {
         };
         let part = part.ok_or(StatusCode::InvalidRange)?;
         let speed = range::speed(request.header(&headers::SPEED));
+        let scale = session.scale(range::scale(request.header(&headers::SCALE)));
         if session.player.state == State::Playing && header.is_none() && !is_faster(request) {
             // RFC 2326 section 10.5: it plays on.
             let answer = session.playing(session.player.at(now));
@@ -220,6 +221,8 @@ impl Engine {
         let from = match (part.from, session.player.state) {
             (Some(from), _) => Some(zero + from),
             (None, State::Ready | State::Ended) => Some(zero),
+            // Pictures between key frames can only be shown from one on.
+            (None, _) if scale != session.player.wish().scale => Some(session.player.at(now)),
             (None, _) => None,
         };
         session.asker = Some(number);
@@ -227,6 +230,7 @@ impl Engine {
             from,
             until: part.until.map(|until| zero + until),
             speed,
+            scale,
         });
         if let Some((reader, seek)) = session.player.job() {
             self.readers.ask(Job::Read(key, reader, seek));
@@ -348,16 +352,17 @@ impl Session {
     fn playing(&self, at: Duration) -> Answer {
         self.spoken(Answer::ok())
             .with(headers::RANGE, self.range(at))
-            // RFC 2326 section 12.34: other scales are answered with the one that is used.
-            .with(headers::SCALE, "1")
-            .with(headers::SPEED, format!("{}", self.player.speed()))
+            // RFC 2326 section 12.34: what is not possible is answered with what is.
+            .with(headers::SCALE, format!("{}", self.player.wish().scale))
+            .with(headers::SPEED, format!("{}", self.player.wish().speed))
     }
 
     fn range(&self, at: Duration) -> String {
         let zero = self.film.zero;
         let until = self
             .player
-            .until()
+            .wish()
+            .until
             .map_or(self.film.length, |until| until - zero);
         range::npt(at.saturating_sub(zero), until)
     }

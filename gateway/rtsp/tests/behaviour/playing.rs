@@ -174,6 +174,42 @@ fn a_pause_loses_nothing() {
 }
 
 #[test]
+fn fast_forward_shows_the_key_frames_and_no_sound() {
+    let stage = Stage::new(500);
+    let (mut client, session) = stage.set_up();
+    let play = [&session, "Range: npt=1-", "Scale: 10"];
+    let answer = client.ask("PLAY", &stage.url, &play);
+    let scale = answer.headers["scale"].as_str();
+    assert_eq!((answer.status, scale), (200, "10"));
+    let packets = until_bye(&mut client);
+    let found = headers(&packets, VIDEO);
+    assert_eq!((found.len(), headers(&packets, AUDIO).len()), (9, 0));
+    // A second of film in a tenth of a second, and nothing counts as lost.
+    follow(&found, onset(&answer, 0), 9_000);
+
+    // Slow motion has all pictures.
+    let play = [&session, "Range: npt=8-", "Scale: 0.5"];
+    let answer = client.ask("PLAY", &stage.url, &play);
+    let mut packets = std::mem::take(&mut client.packets);
+    while headers(&packets, VIDEO).len() < 20 {
+        packets.push(client.packet().unwrap());
+    }
+    follow(&headers(&packets, VIDEO), onset(&answer, 0), 3_600);
+    assert_eq!(headers(&packets, AUDIO), []);
+
+    // At the usual pace again, from a key frame.
+    let answer = client.ask("PLAY", &stage.url, &[&session, "Scale: 1.0"]);
+    assert_eq!(answer.headers["range"], "npt=8.000-9.980");
+    client.packets.clear();
+    let packets = until_bye(&mut client);
+    for (channel, track, tick) in [(VIDEO, 0, 1_800), (AUDIO, 1, 960)] {
+        let found = headers(&packets, channel);
+        assert_eq!(found.len(), 100);
+        follow(&found, onset(&answer, track), tick);
+    }
+}
+
+#[test]
 fn a_film_comes_by_udp_and_faster() {
     let stage = Stage::new(200);
     let mut client = stage.client();
