@@ -38,6 +38,7 @@ counts! {
     wrong_state, "Requests that make no sense at their moment (455, 459)";
     wrong_range, "Ranges beyond the end, or not understood (457)";
     wrong_transport, "SETUP with no transport that is possible (461)";
+    busy, "Requests refused: the archive does not keep up (503)";
     failed, "Requests that the archive failed (500)";
     sessions, "Sessions set up";
     sessions_refused, "Sessions refused: there are too many, in all or of one address (453)";

@@ -29,3 +29,5 @@ pub(crate) const CHUNK: Duration = Duration::from_secs(1);
 pub(crate) const CHUNK_MAX: usize = 256 << 10;
 /// A film that is so late was not read in time: it goes on from where it is.
 pub(crate) const LATE_MAX: Duration = Duration::from_millis(500);
+/// Recordings that are looked for and films that are read; beyond, what is new is refused.
+pub(crate) const JOBS_MAX: usize = 4_096;

@@ -11,14 +11,14 @@ use sangam_archive::{Archive, Folder, Recording, Replay, Replayed};
 use sangam_io::wake::Waker;
 
 use crate::film::Film;
-use crate::limits::{CHUNK, CHUNK_MAX};
+use crate::limits::{CHUNK, CHUNK_MAX, JOBS_MAX};
 
 /// Readers: while one waits for a slow disk, others find what is in memory.
 const THREADS: usize = 4;
 /// What there is in the archive is looked up again after so long.
 const CATALOGUE_AGE: Duration = Duration::from_secs(1);
 
-/// What is to be read. There is at most one for each connection and one for each session.
+/// What is to be read.
 #[derive(Debug)]
 pub(crate) enum Job {
     /// Find a recording for a connection.
@@ -60,6 +60,8 @@ pub(crate) struct Readers {
     jobs: Option<Sender<Job>>,
     done: Receiver<Done>,
     threads: Vec<JoinHandle<()>>,
+    /// Asked for, and not done yet.
+    waiting: usize,
 }
 
 /// All that one thread has.
@@ -93,11 +95,18 @@ impl Readers {
             jobs: Some(jobs),
             done,
             threads,
+            waiting: 0,
         })
     }
 
+    /// Whether no more should be asked for: clients that go away leave what they asked for.
+    pub(crate) const fn is_full(&self) -> bool {
+        self.waiting >= JOBS_MAX
+    }
+
     /// Asks for something.
-    pub(crate) fn ask(&self, job: Job) {
+    pub(crate) fn ask(&mut self, job: Job) {
+        self.waiting += 1;
         let sent = self.jobs.as_ref().map(|jobs| jobs.send(job));
         if !matches!(sent, Some(Ok(()))) {
             tracing::error!("nobody reads films any more");
@@ -105,8 +114,10 @@ impl Readers {
     }
 
     /// The next that is done.
-    pub(crate) fn done(&self) -> Option<Done> {
-        self.done.try_recv().ok()
+    pub(crate) fn done(&mut self) -> Option<Done> {
+        let done = self.done.try_recv().ok()?;
+        self.waiting -= 1;
+        Some(done)
     }
 }
 

@@ -143,6 +143,7 @@ impl Engine {
             StatusCode::InvalidRange => Some(&counts.wrong_range),
             StatusCode::UnsupportedTransport => Some(&counts.wrong_transport),
             StatusCode::InternalServerError => Some(&counts.failed),
+            StatusCode::ServiceUnavailable => Some(&counts.busy),
             StatusCode::NotImplemented => Some(&counts.unknown_method),
             StatusCode::RTSPVersionNotSupported => Some(&counts.unknown_version),
             StatusCode::OptionNotSupported => Some(&counts.unknown_option),
@@ -168,6 +169,9 @@ impl Engine {
         let Some((name, _)) = film_and_track(&request.path) else {
             return Some(Answer::new(StatusCode::NotFound));
         };
+        if self.readers.is_full() {
+            return Some(Answer::new(StatusCode::ServiceUnavailable));
+        }
         self.readers.ask(Job::Open(number, name.to_owned()));
         None
     }
@@ -197,7 +201,11 @@ impl Engine {
         request: &Request,
         now: Time,
     ) -> Result<Option<Answer>, StatusCode> {
+        let is_busy = self.readers.is_full();
         let (key, session) = self.known(request)?;
+        if is_busy {
+            return Err(StatusCode::ServiceUnavailable);
+        }
         if session.asker.is_some() {
             return Err(StatusCode::MethodNotValidInThisState);
         }

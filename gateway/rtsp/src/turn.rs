@@ -49,6 +49,8 @@ pub(crate) struct Engine {
     poller: Poller,
     sleeper: Sleeper,
     listeners: Vec<TcpListener>,
+    /// Whether the poller looks at them.
+    listens: bool,
     pub(crate) datagrams: Datagrams,
     pub(crate) readers: Readers,
     wheel: Wheel<Key>,
@@ -94,6 +96,7 @@ impl Engine {
             poller,
             sleeper,
             listeners,
+            listens: true,
             datagrams,
             readers,
             wheel,
@@ -182,9 +185,28 @@ impl Engine {
                 }
                 Ok(None) => return,
                 Err(error) => {
-                    tracing::warn!(%error, "no RTSP connection is accepted");
-                    return;
+                    tracing::warn!(%error, "no RTSP connection is accepted for a second");
+                    self.counts.connections_refused.one();
+                    return self.listen(false);
                 }
+            }
+        }
+    }
+
+    /// Looks at the listeners, or leaves them alone until the next sweep: what cannot be accepted
+    /// waits in the kernel, and would keep the thread awake.
+    fn listen(&mut self, wanted: bool) {
+        if wanted == self.listens {
+            return;
+        }
+        self.listens = wanted;
+        for (token, listener) in (0..).zip(&self.listeners) {
+            let done = match wanted {
+                true => self.poller.add(listener.as_fd(), token, Interest::Read),
+                false => self.poller.remove(listener.as_fd()),
+            };
+            if let Err(error) = done {
+                tracing::error!(%error, "an RTSP listener is lost");
             }
         }
     }
@@ -375,6 +397,7 @@ impl Engine {
     /// Ends whom nobody hears of.
     fn sweep(&mut self, now: Time) {
         self.wheel.set(Key::Sweep, now + SWEEP_EVERY);
+        self.listen(true);
         let Settings {
             timeout, patience, ..
         } = self.settings;

@@ -1,7 +1,9 @@
+use std::fs;
 use std::time::Duration;
 
 use sangam_rtsp::Settings;
 
+use crate::playing::until_bye;
 use crate::stage::Stage;
 
 /// Sessions opened and left: as many as the issue names.
@@ -73,4 +75,45 @@ fn a_client_that_never_reads_is_closed_and_no_other_waits() {
         honest.packet().unwrap();
     }
     assert_eq!(stage.count("sessions_abandoned"), 1);
+}
+
+/// The one segment of the stage's film.
+fn segment(stage: &Stage) -> std::path::PathBuf {
+    let mut files = fs::read_dir(stage.folder.path().join("log")).unwrap();
+    files.next().unwrap().unwrap().path()
+}
+
+#[test]
+fn a_damaged_film_is_played_around_its_damage() {
+    let stage = Stage::new(100);
+    let path = segment(&stage);
+    let mut bytes = fs::read(&path).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle..middle + 1_000].fill(0x55);
+    fs::write(&path, bytes).unwrap();
+    let (mut client, session) = stage.set_up();
+    let play = [&session, "Speed: 4"];
+    assert_eq!(client.ask("PLAY", &stage.url, &play).status, 200);
+    let packets = until_bye(&mut client);
+    let media = packets
+        .iter()
+        .filter(|(channel, _)| channel % 2 == 0)
+        .count();
+    assert!((150..200).contains(&media), "{media}");
+    assert_eq!((stage.count("ended"), stage.count("failed")), (1, 0));
+}
+
+#[test]
+fn an_archive_that_cannot_be_read_is_the_servers_fault() {
+    let stage = Stage::new(100);
+    let (mut client, session) = stage.set_up();
+    fs::remove_file(segment(&stage)).unwrap();
+    assert_eq!(client.ask("PLAY", &stage.url, &[&session]).status, 500);
+    let log = stage.folder.path().join("log");
+    fs::remove_dir(&log).unwrap();
+    fs::write(&log, "no folder").unwrap();
+    // What there was is known for a second more.
+    while client.ask("DESCRIBE", &stage.url, &[]).status == 200 {}
+    assert_eq!(client.ask("DESCRIBE", &stage.url, &[]).status, 500);
+    assert!(stage.count("failed") >= 2);
 }

@@ -30,7 +30,7 @@ fn onset(answer: &Answer, track: usize) -> (u16, u32) {
 }
 
 /// All packets until both tracks said that they end.
-fn until_bye(client: &mut Client) -> Vec<(u8, Vec<u8>)> {
+pub(crate) fn until_bye(client: &mut Client) -> Vec<(u8, Vec<u8>)> {
     let mut all = std::mem::take(&mut client.packets);
     let is_bye = |(channel, bytes): &(u8, Vec<u8>)| {
         let mut packets = rtcp::packets(bytes);

@@ -23,7 +23,7 @@ const BEGIN: u64 = 1_700_000_000_000 * MS;
 pub(crate) struct Stage {
     pub(crate) server: Rtsp,
     pub(crate) url: String,
-    _folder: TempDir,
+    pub(crate) folder: TempDir,
 }
 
 /// A client.
@@ -111,7 +111,7 @@ impl Stage {
         Self {
             server,
             url,
-            _folder: folder,
+            folder,
         }
     }
 
