@@ -16,6 +16,9 @@ use tempfile::TempDir;
 /// Seconds that are recorded.
 const SECONDS: &str = "6";
 
+/// Seconds that a server of the test may have run.
+const LINES_MAX: usize = 300;
+
 /// An archive with one film, and its server.
 struct Stage {
     folder: TempDir,
@@ -63,7 +66,8 @@ impl Stage {
 
     /// What the server counts, once it has counted this.
     fn counts(&mut self, wanted: &str, least: u64) -> Value {
-        for _ in 0..20 {
+        // A line each second since it began, of which none was read.
+        for _ in 0..LINES_MAX {
             let counts = self.server.json_line();
             if counts[wanted].as_u64() >= Some(least) {
                 return counts;
@@ -159,6 +163,7 @@ fn a_recording_is_played_by_ffmpeg_gstreamer_and_mpv() {
     decodes(&stage);
     gstreamer(&stage);
     mpv(&stage);
+    passwords(&stage);
     let counts = stage.counts("ended", 8);
     for none in [
         "malformed",
@@ -245,6 +250,39 @@ fn gstreamer(stage: &Stage) {
         };
         assert!(len / unit >= least, "{}: {len}", out.display());
     }
+}
+
+/// FFmpeg and GStreamer answer challenges.
+#[track_caller]
+fn passwords(stage: &Stage) {
+    let file = stage.folder.path().join("credentials");
+    std::fs::write(&file, "someone:secret\n").unwrap();
+    let (file, place) = (
+        file.display().to_string(),
+        stage.folder.path().display().to_string(),
+    );
+    let serve = ["archive", "serve", "--json", "--listen", "127.0.0.1:0"];
+    let more = ["--archive", &place, "--credentials", &file];
+    let mut server = Running::start(sangam(&[&serve[..], &more].concat()));
+    let ready = server.json_line();
+    let address = ready["rtsp"][0].as_str().unwrap();
+    for (password, is_right) in [("secret", true), ("guess", false)] {
+        let url = format!("rtsp://someone:{password}@{address}/archive/film");
+        let output = Command::new("ffprobe")
+            .args(["-v", "error", "-rtsp_transport", "tcp", &url])
+            .output()
+            .unwrap();
+        let said = text(&output.stderr);
+        assert_eq!(output.status.success(), is_right, "{said}");
+        assert_eq!(said.contains("401"), !is_right, "{said}");
+    }
+    let pipeline = format!(
+        "rtspsrc location=rtsp://{address}/archive/film protocols=tcp user-id=someone user-pw=secret \
+         ! application/x-rtp,media=video ! fakesink num-buffers=50"
+    );
+    let mut command = Command::new("gst-launch-1.0");
+    command.arg("-q").args(pipeline.split_whitespace());
+    ends_well(&command.output().unwrap());
 }
 
 #[track_caller]

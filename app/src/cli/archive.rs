@@ -104,6 +104,9 @@ pub(crate) struct ArchiveServeArgs {
     /// may see every recording
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8554")]
     pub(crate) listen: Vec<SocketAddr>,
+    /// File with NAME:PASSWORD in its first line, without which nothing is shown
+    #[arg(long, value_name = "FILE")]
+    pub(crate) credentials: Option<PathBuf>,
     /// Connections at once, and sessions at once
     #[arg(long, value_name = "N", default_value_t = 1_024)]
     pub(crate) players: usize,

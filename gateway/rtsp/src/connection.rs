@@ -31,6 +31,8 @@ pub(crate) struct Connection {
     pub(crate) heard: Time,
     /// Since when nothing was read there of what waits here.
     pub(crate) waits_since: Option<Time>,
+    /// Wrong passwords.
+    pub(crate) failures: u32,
     /// Once all is sent it is closed.
     pub(crate) is_closing: bool,
     /// Whether the poller tells when there is room.
@@ -78,6 +80,7 @@ impl Connection {
             channels: BTreeMap::new(),
             heard: now,
             waits_since: None,
+            failures: 0,
             is_closing: false,
             wants_room: false,
         })

@@ -33,6 +33,7 @@ counts! {
     unknown_method, "Requests with a method that is not known (501)";
     unknown_version, "Requests of another version than 1.0 (505)";
     unknown_option, "Requests that require an option that is not known (551)";
+    unauthorized, "Requests with a wrong password, or with an answer to no challenge (401)";
     not_found, "Requests for recordings that are not there (404)";
     no_session, "Requests for sessions that are not there (454)";
     wrong_state, "Requests that make no sense at their moment (455, 459)";

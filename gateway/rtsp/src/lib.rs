@@ -11,12 +11,14 @@
 //!
 //! All bounds stand in [`Settings`] and `limits`; whoever is refused is counted ([`Rtsp::counts`]).
 
+mod auth;
 mod connection;
 mod counts;
 mod datagrams;
 mod egress;
 mod film;
 mod limits;
+mod md5;
 mod message;
 mod player;
 mod range;
@@ -29,5 +31,6 @@ mod signalling;
 mod transport;
 mod turn;
 
+pub use auth::Credentials;
 pub use counts::Counted;
 pub use server::{Rtsp, Settings};

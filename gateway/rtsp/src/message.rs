@@ -135,6 +135,8 @@ pub(crate) struct Answer {
     pub(crate) status: StatusCode,
     /// What stands in the headers.
     pub(crate) headers: Vec<(HeaderName, String)>,
+    /// What it must know who asks (RFC 2326 section 12.44).
+    pub(crate) challenges: Vec<String>,
     /// A body and its type.
     pub(crate) body: Option<(&'static str, String)>,
 }
@@ -145,6 +147,7 @@ impl Answer {
         Self {
             status,
             headers: Vec::new(),
+            challenges: Vec::new(),
             body: None,
         }
     }
@@ -177,8 +180,17 @@ impl Answer {
         if !kind.is_empty() {
             answer = answer.header(headers::CONTENT_TYPE, kind);
         }
+        let mut bytes = Vec::new();
         // A vector takes everything.
-        let _ = answer.build(body).write(out);
+        let _ = answer.build(body).write(&mut bytes);
+        // Each has a line of its own: what stands behind a comma many players do not see.
+        let line = bytes.windows(2).position(|two| two == b"\r\n");
+        let (first, rest) = bytes.split_at(line.map_or(0, |line| line + 2));
+        out.extend(first);
+        for challenge in self.challenges {
+            out.extend(format!("WWW-Authenticate: {challenge}\r\n").as_bytes());
+        }
+        out.extend(rest);
     }
 }
 

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use sangam_io::wake::{Waker, pair};
 
+use crate::auth::Credentials;
 use crate::counts::{Counted, Counts};
 use crate::turn::Engine;
 
@@ -20,6 +21,8 @@ pub struct Settings {
     pub listen: Vec<SocketAddr>,
     /// The folder of the archive.
     pub archive: PathBuf,
+    /// Who may watch; `None`: whoever reaches it.
+    pub credentials: Option<Credentials>,
     /// Connections at once.
     pub connections_max: usize,
     /// Sessions at once.
@@ -39,6 +42,7 @@ impl Default for Settings {
         Self {
             listen: Vec::new(),
             archive: PathBuf::from("archive"),
+            credentials: None,
             connections_max: 1_024,
             sessions_max: 1_024,
             per_address: 256,

@@ -28,6 +28,9 @@ impl Engine {
     /// Answers a request, or lets it wait for a disk.
     pub(crate) fn request(&mut self, number: u64, request: Request, now: Time) {
         self.counts.requests.one();
+        if let Some(answer) = self.turn_away(number, &request, now) {
+            return self.answer(number, &request, answer);
+        }
         if let Some(session) = self.named(&request)
             && let Some(session) = self.sessions.get_mut(&session)
         {

@@ -15,6 +15,7 @@ use sangam_io::timer::Wheel;
 use sangam_io::wake::Sleeper;
 use sangam_model::Time;
 
+use crate::auth::Guard;
 use crate::connection::{Connection, End, Said};
 use crate::counts::Counts;
 use crate::datagrams::Datagrams;
@@ -46,6 +47,7 @@ enum Key {
 pub(crate) struct Engine {
     pub(crate) settings: Settings,
     pub(crate) counts: Arc<Counts>,
+    pub(crate) guard: Option<Guard>,
     poller: Poller,
     sleeper: Sleeper,
     listeners: Vec<TcpListener>,
@@ -70,6 +72,11 @@ impl Engine {
         sleeper: Sleeper,
         counts: Arc<Counts>,
     ) -> io::Result<Self> {
+        let guard = settings.credentials.clone().map(|credentials| {
+            let guard = Guard::new(credentials);
+            guard.ok_or_else(|| io::Error::other("the system gives no random numbers"))
+        });
+        let guard = guard.transpose()?;
         let poller = Poller::new()?;
         let mut listeners = Vec::new();
         for (token, address) in (0..).zip(&settings.listen) {
@@ -93,6 +100,7 @@ impl Engine {
         Ok(Self {
             settings,
             counts,
+            guard,
             poller,
             sleeper,
             listeners,

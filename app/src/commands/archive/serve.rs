@@ -1,9 +1,11 @@
 //! `sangam archive serve`: the recordings by RTSP.
 
+use std::fs;
+use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
-use sangam_rtsp::{Counted, Rtsp, Settings};
+use sangam_rtsp::{Counted, Credentials, Rtsp, Settings};
 use serde_json::{Map, Value, json};
 
 use crate::cli::{ArchiveServeArgs, Place};
@@ -21,9 +23,22 @@ const HEAD: [&str; 3] = ["COUNT", "WHAT", "NUMBER"];
 /// Serves until the user's patience ends.
 pub(super) fn run(place: &Place, options: &ArchiveServeArgs, as_json: bool) -> Result<(), Failure> {
     let stop = Stop::on_signals().map_err(io("cannot wait for signals"))?;
+    let credentials = options
+        .credentials
+        .as_deref()
+        .map(credentials)
+        .transpose()?;
+    let is_open = options
+        .listen
+        .iter()
+        .any(|address| !address.ip().is_loopback());
+    if is_open && credentials.is_none() {
+        tracing::warn!("whoever reaches this address may see every recording: no --credentials");
+    }
     let server = Rtsp::start(Settings {
         listen: options.listen.clone(),
         archive: place.folder.clone(),
+        credentials,
         connections_max: options.players,
         sessions_max: options.players,
         per_address: options.players_per_address,
@@ -54,6 +69,22 @@ pub(super) fn run(place: &Place, options: &ArchiveServeArgs, as_json: bool) -> R
         output::json_line(&to_json("summary", &server.counts()));
     }
     Ok(())
+}
+
+/// The name and the password that stand in a file.
+fn credentials(path: &Path) -> Result<Credentials, Failure> {
+    let text = fs::read_to_string(path).map_err(io(path.display()))?;
+    let line = text.lines().next().and_then(|line| line.split_once(':'));
+    let found = line
+        .filter(|(user, password)| !user.is_empty() && !user.contains('"') && !password.is_empty());
+    let Some((user, password)) = found else {
+        let message = format!("{}: no NAME:PASSWORD in its first line", path.display());
+        return Err(Failure::new(Exit::Configuration, message));
+    };
+    Ok(Credentials {
+        user: user.to_owned(),
+        password: password.to_owned(),
+    })
 }
 
 /// What is not zero.

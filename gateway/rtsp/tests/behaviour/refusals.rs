@@ -2,7 +2,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
-use sangam_rtsp::Settings;
+use sangam_rtsp::{Credentials, Settings};
 
 use crate::stage::{PATIENCE, Stage};
 
@@ -150,4 +150,45 @@ fn a_silent_client_is_forgotten() {
     assert_eq!(another.ask("PLAY", &stage.url, &[&session]).status, 454);
     stage.counts("connections_idle", 1);
     assert!(client.answer().is_none());
+}
+
+#[test]
+fn without_the_password_nothing_is_shown() {
+    let settings = Settings {
+        credentials: Some(Credentials {
+            user: "someone".to_owned(),
+            password: "secret".to_owned(),
+        }),
+        ..Settings::default()
+    };
+    let stage = Stage::with(10, 100, settings);
+    let mut client = stage.client();
+    assert_eq!(client.ask("OPTIONS", &stage.url, &[]).status, 200);
+    let answer = client.ask("DESCRIBE", &stage.url, &[]);
+    // The last of two challenges, as players read it.
+    let challenge = answer.headers["www-authenticate"].clone();
+    assert_eq!(answer.status, 401);
+    assert!(challenge.ends_with("algorithm=MD5"), "{challenge}");
+    let nonce = challenge.split('"').nth(3).unwrap();
+    let wrong = format!(
+        "Authorization: Digest username=\"someone\", realm=\"sangam\", nonce=\"{nonce}\", \
+         uri=\"{}\", response=\"{}\"",
+        stage.url,
+        "0".repeat(32)
+    );
+    for tries in 1..=8 {
+        assert_eq!(client.ask("DESCRIBE", &stage.url, &[&wrong]).status, 401);
+        assert_eq!(stage.count("unauthorized"), tries);
+    }
+    // Nobody guesses for ever.
+    assert!(client.answer().is_none());
+    let mut other = stage.client();
+    let track = format!("{}/trackID=0", stage.url);
+    for (method, url) in [
+        ("SETUP", &track),
+        ("PLAY", &stage.url),
+        ("JUGGLE", &stage.url),
+    ] {
+        assert_eq!(other.ask(method, url, &[]).status, 401);
+    }
 }
