@@ -277,8 +277,8 @@ fn passwords(stage: &Stage) {
         assert_eq!(said.contains("401"), !is_right, "{said}");
     }
     let pipeline = format!(
-        "rtspsrc location=rtsp://{address}/archive/film protocols=tcp user-id=someone user-pw=secret \
-         ! application/x-rtp,media=video ! fakesink num-buffers=50"
+        "rtspsrc location=rtsp://{address}/archive/film protocols=tcp \
+         user-id=someone user-pw=secret ! application/x-rtp,media=video ! fakesink num-buffers=50"
     );
     let mut command = Command::new("gst-launch-1.0");
     command.arg("-q").args(pipeline.split_whitespace());

@@ -267,7 +267,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_bytes_are_too_strange(bytes: Vec<u8>, headers in "([A-Za-z]{1,9}: .{0,20}\r\n){0,4}") {
+        fn no_bytes_are_too_strange(
+            bytes: Vec<u8>,
+            headers in "([A-Za-z]{1,9}: .{0,20}\r\n){0,4}",
+        ) {
             let _ = find(&bytes, &mut 0);
             let text = format!("PLAY rtsp://a/%{headers} RTSP/1.0\r\n{headers}\r\n");
             let _ = find(text.as_bytes(), &mut 0);

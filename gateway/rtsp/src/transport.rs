@@ -93,7 +93,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_header_is_too_strange(header in "(RTP/AVP(/TCP)?;?(interleaved|mode|client_port)?=?.{0,20}){0,3}") {
+        fn no_header_is_too_strange(
+            header in "(RTP/AVP(/TCP)?;?(interleaved|mode|client_port)?=?.{0,20}){0,3}",
+        ) {
             let _ = choose(&header);
         }
     }

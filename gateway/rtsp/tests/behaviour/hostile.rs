@@ -85,7 +85,7 @@ fn segment(stage: &Stage) -> std::path::PathBuf {
 
 #[test]
 fn a_damaged_film_is_played_around_its_damage() {
-    let stage = Stage::new(100);
+    let stage = Stage::new(200);
     let path = segment(&stage);
     let mut bytes = fs::read(&path).unwrap();
     let middle = bytes.len() / 2;
@@ -99,7 +99,8 @@ fn a_damaged_film_is_played_around_its_damage() {
         .iter()
         .filter(|(channel, _)| channel % 2 == 0)
         .count();
-    assert!((150..200).contains(&media), "{media}");
+    // Reading goes on at the next key frame: a second is gone at most, of four.
+    assert!((290..400).contains(&media), "{media}");
     assert_eq!((stage.count("ended"), stage.count("failed")), (1, 0));
 }
 
