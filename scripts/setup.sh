@@ -43,6 +43,7 @@ gir1.2-gst-plugins-bad-1.0|test -e /usr/lib/*/girepository-1.0/GstWebRTC-1.0.typ
 gstreamer1.0-libav|gst-inspect-1.0 --exists avdec_h264|its H.264 decoder
 chromium|command -v chromium|a browser for the pages
 coturn|command -v turnserver|a relay that is not ours
+mpv|command -v mpv|a player of films by RTSP
 '
 
 say() { printf 'setup: %s\n' "$*"; }

@@ -1,5 +1,6 @@
 //! Options of the commands that record, keep, export and replay.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
@@ -92,6 +93,26 @@ pub(crate) enum ArchiveCommand {
     },
     /// Read everything, compare checksums, and end what a crash interrupted
     Scrub,
+    /// Serve the recordings by RTSP: rtsp://HOST:PORT/archive/RECORDING
+    Serve(ArchiveServeArgs),
+}
+
+/// Options of `sangam archive serve`.
+#[derive(Args, Debug)]
+pub(crate) struct ArchiveServeArgs {
+    /// Address to listen on by TCP, such as 0.0.0.0:8554; repeat it for IPv6. Whoever reaches it
+    /// may see every recording
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8554")]
+    pub(crate) listen: Vec<SocketAddr>,
+    /// File with NAME:PASSWORD in its first line, without which nothing is shown
+    #[arg(long, value_name = "FILE")]
+    pub(crate) credentials: Option<PathBuf>,
+    /// Connections at once, and sessions at once
+    #[arg(long, value_name = "N", default_value_t = 1_024)]
+    pub(crate) players: usize,
+    /// Of each, those of one address
+    #[arg(long, value_name = "N", default_value_t = 256)]
+    pub(crate) players_per_address: usize,
 }
 
 /// A name that fits a recording.

@@ -6,6 +6,7 @@ mod progress;
 mod record;
 mod replay;
 mod scrub;
+mod serve;
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -26,6 +27,7 @@ pub(super) fn run(args: &ArchiveArgs, json: bool) -> Result<(), Failure> {
             export::run(&args.place, (recording, out), json)
         }
         ArchiveCommand::Scrub => scrub::run(&args.place, json),
+        ArchiveCommand::Serve(options) => serve::run(&args.place, options, json),
     }
 }
 

@@ -188,6 +188,7 @@ fn start(plan: &Plan<'_>, folder: &Folder) -> Result<Vec<Broker>, Error> {
             carrier: Carrier::Udp,
             program: None,
             webrtc: true,
+            clients: false,
         };
         brokers.push(Broker::start(&setup, folder.path())?);
     }

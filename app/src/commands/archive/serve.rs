@@ -1,0 +1,106 @@
+//! `sangam archive serve`: the recordings by RTSP.
+
+use std::fs;
+use std::path::Path;
+use std::thread;
+use std::time::Duration;
+
+use sangam_rtsp::{Counted, Credentials, Rtsp, Settings};
+use serde_json::{Map, Value, json};
+
+use crate::cli::{ArchiveServeArgs, Place};
+use crate::commands::peer::Length;
+use crate::commands::table::{self, Live};
+use crate::exit::{Exit, Failure, io};
+use crate::output;
+use crate::stop::Stop;
+
+/// How often the counts are shown, and how soon the wish to end is noticed.
+const SECOND: Duration = Duration::from_secs(1);
+const NAP: Duration = Duration::from_millis(50);
+const HEAD: [&str; 3] = ["COUNT", "WHAT", "NUMBER"];
+
+/// Serves until the user's patience ends.
+pub(super) fn run(place: &Place, options: &ArchiveServeArgs, as_json: bool) -> Result<(), Failure> {
+    let stop = Stop::on_signals().map_err(io("cannot wait for signals"))?;
+    let credentials = options
+        .credentials
+        .as_deref()
+        .map(credentials)
+        .transpose()?;
+    let is_open = options
+        .listen
+        .iter()
+        .any(|address| !address.ip().is_loopback());
+    if is_open && credentials.is_none() {
+        tracing::warn!("whoever reaches this address may see every recording: no --credentials");
+    }
+    let server = Rtsp::start(Settings {
+        listen: options.listen.clone(),
+        archive: place.folder.clone(),
+        credentials,
+        connections_max: options.players,
+        sessions_max: options.players,
+        per_address: options.players_per_address,
+        ..Settings::default()
+    });
+    let server = server.map_err(|error| {
+        let hint = "stop the program that holds the port, or choose another by --listen";
+        Failure::new(Exit::Configuration, format!("RTSP: {error}")).hint(hint)
+    })?;
+    for address in server.addresses() {
+        tracing::info!("recordings are played at rtsp://{address}/archive/RECORDING");
+    }
+    if as_json {
+        output::json_line(&json!({ "event": "ready", "rtsp": server.addresses() }));
+    }
+    let mut live = Live::new();
+    while !stop.is_set() {
+        let second = Length::new(Some(SECOND.as_secs()));
+        while !stop.is_set() && !second.is_over() {
+            thread::park_timeout(NAP);
+        }
+        match as_json {
+            true => output::json_line(&to_json("second", &server.counts())),
+            false => live.show(&text(&server.counts())),
+        }
+    }
+    if as_json {
+        output::json_line(&to_json("summary", &server.counts()));
+    }
+    Ok(())
+}
+
+/// The name and the password that stand in a file.
+fn credentials(path: &Path) -> Result<Credentials, Failure> {
+    let text = fs::read_to_string(path).map_err(io(path.display()))?;
+    let line = text.lines().next().and_then(|line| line.split_once(':'));
+    let found = line
+        .filter(|(user, password)| !user.is_empty() && !user.contains('"') && !password.is_empty());
+    let Some((user, password)) = found else {
+        let message = format!("{}: no NAME:PASSWORD in its first line", path.display());
+        return Err(Failure::new(Exit::Configuration, message));
+    };
+    Ok(Credentials {
+        user: user.to_owned(),
+        password: password.to_owned(),
+    })
+}
+
+/// What is not zero.
+fn text(counts: &[Counted]) -> String {
+    let counts = counts.iter().filter(|(_, _, value)| *value > 0);
+    let rows: Vec<_> = counts
+        .map(|(name, help, value)| vec![(*name).to_owned(), (*help).to_owned(), value.to_string()])
+        .collect();
+    table::render(&HEAD, &rows)
+}
+
+fn to_json(event: &str, counts: &[Counted]) -> Value {
+    let counts = counts
+        .iter()
+        .map(|(name, _, value)| ((*name).to_owned(), json!(value)));
+    let mut line = Map::from_iter(counts);
+    line.insert("event".to_owned(), json!(event));
+    Value::Object(line)
+}

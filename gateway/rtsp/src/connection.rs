@@ -1,0 +1,221 @@
+//! One client's TCP connection.
+
+use std::collections::BTreeMap;
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::os::fd::{AsFd, BorrowedFd};
+
+use sangam_model::Time;
+
+use crate::limits::{INBOUND_MAX, OUTBOUND_HIGH, OUTBOUND_MAX, READ_MAX};
+use crate::message::{Answer, Found, Request, find};
+
+/// A connection.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    stream: TcpStream,
+    pub(crate) peer: SocketAddr,
+    pub(crate) local: SocketAddr,
+    inbound: Vec<u8>,
+    /// How much of it was understood, and how much behind that was looked through.
+    understood: usize,
+    seen: usize,
+    outbound: Vec<u8>,
+    /// How much of it was sent.
+    sent: usize,
+    /// A request that waits for a disk; those behind it wait as well.
+    pub(crate) pending: Option<Request>,
+    /// By channel: whose it is.
+    pub(crate) channels: BTreeMap<u8, u64>,
+    /// When something was heard.
+    pub(crate) heard: Time,
+    /// Since when nothing was read there of what waits here.
+    pub(crate) waits_since: Option<Time>,
+    /// Wrong passwords.
+    pub(crate) failures: u32,
+    /// Once all is sent it is closed.
+    pub(crate) is_closing: bool,
+    /// Whether the poller tells when there is room.
+    pub(crate) wants_room: bool,
+}
+
+/// Why a connection ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    /// The client closed it, or it broke.
+    Closed,
+    /// Too much came at once.
+    Flooded,
+    /// Too much waits.
+    Unread,
+}
+
+/// What a client said.
+#[derive(Debug)]
+pub(crate) enum Said {
+    /// A request.
+    Request(Request),
+    /// Nonsense.
+    Nonsense,
+    /// A packet by this channel.
+    Packet(u8),
+}
+
+impl Connection {
+    /// A connection that was accepted.
+    ///
+    /// # Errors
+    /// It is gone already.
+    pub(crate) fn new(stream: TcpStream, peer: SocketAddr, now: Time) -> io::Result<Self> {
+        Ok(Self {
+            local: stream.local_addr()?,
+            stream,
+            peer,
+            inbound: Vec::new(),
+            understood: 0,
+            seen: 0,
+            outbound: Vec::new(),
+            sent: 0,
+            pending: None,
+            channels: BTreeMap::new(),
+            heard: now,
+            waits_since: None,
+            failures: 0,
+            is_closing: false,
+            wants_room: false,
+        })
+    }
+
+    /// For the poller.
+    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
+        self.stream.as_fd()
+    }
+
+    /// Reads what came.
+    ///
+    /// # Errors
+    /// Why it ends.
+    pub(crate) fn read(&mut self, now: Time) -> Result<(), End> {
+        self.inbound.drain(..self.understood);
+        self.understood = 0;
+        let mut room = [0; 16 << 10];
+        let mut read = 0;
+        while read < READ_MAX {
+            match self.stream.read(&mut room) {
+                Ok(0) => return Err(End::Closed),
+                Ok(len) => {
+                    read += len;
+                    self.heard = now;
+                    // Nothing is said any more that would be listened to.
+                    if !self.is_closing {
+                        self.inbound.extend(&room[..len]);
+                    }
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(_) => return Err(End::Closed),
+            }
+            if self.inbound.len() > INBOUND_MAX {
+                return Err(End::Flooded);
+            }
+        }
+        Ok(())
+    }
+
+    /// The next that the client said, unless a request before it waits.
+    pub(crate) fn next(&mut self) -> Option<Said> {
+        while self.pending.is_none() && !self.is_closing {
+            let rest = &self.inbound[self.understood..];
+            let first = rest.first()?;
+            let is_packet = *first == b'$';
+            let channel = rest.get(1).copied().unwrap_or_default();
+            let (said, len) = match find(rest, &mut self.seen) {
+                Found::Request(request, len) => (Some(Said::Request(request)), len),
+                Found::Other(len) => (is_packet.then_some(Said::Packet(channel)), len),
+                Found::More => return None,
+                Found::Broken => (Some(Said::Nonsense), rest.len()),
+            };
+            self.understood += len;
+            self.seen = 0;
+            if said.is_some() {
+                return said;
+            }
+        }
+        None
+    }
+
+    /// Puts an answer behind what waits.
+    pub(crate) fn answer(&mut self, answer: Answer, sequence: Option<&str>) {
+        answer.write(sequence, &mut self.outbound);
+    }
+
+    /// Puts a packet behind what waits (RFC 2326 section 10.12); false if it is too long.
+    pub(crate) fn packet(&mut self, channel: u8, bytes: &[u8]) -> bool {
+        let Ok(len) = u16::try_from(bytes.len()) else {
+            return false;
+        };
+        self.outbound.extend([b'$', channel]);
+        self.outbound.extend(len.to_be_bytes());
+        self.outbound.extend(bytes);
+        true
+    }
+
+    /// Whether a film has to wait.
+    pub(crate) fn is_full(&self) -> bool {
+        self.outbound.len() - self.sent >= OUTBOUND_HIGH
+    }
+
+    /// Whether something waits.
+    pub(crate) fn has_waiting(&self) -> bool {
+        self.sent < self.outbound.len()
+    }
+
+    /// Sends what the kernel takes.
+    ///
+    /// # Errors
+    /// Why it ends.
+    pub(crate) fn flush(&mut self, now: Time) -> Result<(), End> {
+        while self.sent < self.outbound.len() {
+            match self.stream.write(&self.outbound[self.sent..]) {
+                Ok(0) => return Err(End::Closed),
+                Ok(len) => {
+                    self.sent += len;
+                    self.waits_since = None;
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(_) => return Err(End::Closed),
+            }
+        }
+        if !self.has_waiting() {
+            self.outbound.clear();
+            self.sent = 0;
+        } else if self.sent >= OUTBOUND_HIGH {
+            self.outbound.drain(..self.sent);
+            self.sent = 0;
+        }
+        if self.has_waiting() {
+            self.waits_since.get_or_insert(now);
+        }
+        if self.outbound.len() - self.sent > OUTBOUND_MAX {
+            return Err(End::Unread);
+        }
+        match self.is_closing && !self.has_waiting() {
+            true => Err(End::Closed),
+            false => Ok(()),
+        }
+    }
+
+    /// Two free channels, if there are any: those that were asked for, or others.
+    pub(crate) fn channels(&mut self, wanted: Option<(u8, u8)>, session: u64) -> Option<(u8, u8)> {
+        let is_free = |channels: &BTreeMap<u8, u64>, pair: &(u8, u8)| {
+            !channels.contains_key(&pair.0) && !channels.contains_key(&pair.1)
+        };
+        let all = (0..=u8::MAX / 2).map(|half| (2 * half, 2 * half + 1));
+        let mut offers = wanted.into_iter().chain(all);
+        let found = offers.find(|pair| is_free(&self.channels, pair))?;
+        self.channels.insert(found.0, session);
+        self.channels.insert(found.1, session);
+        Some(found)
+    }
+}

@@ -1,0 +1,75 @@
+//! What the server counts; every refusal has its number.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// Name, explanation and value of a count.
+pub type Counted = (&'static str, &'static str, u64);
+
+macro_rules! counts {
+    ($($field:ident, $help:literal;)*) => {
+        /// Numbers that only rise.
+        #[derive(Debug, Default)]
+        pub(crate) struct Counts {
+            $(#[doc = $help] pub(crate) $field: Count,)*
+        }
+
+        impl Counts {
+            /// All of them.
+            pub(crate) fn all(&self) -> Vec<Counted> {
+                vec![$((stringify!($field), $help, self.$field.get())),*]
+            }
+        }
+    };
+}
+
+counts! {
+    connections, "Connections accepted";
+    connections_refused, "Connections closed at once: there are too many, in all or of one address";
+    connections_idle, "Connections closed: no session, and nothing said for a minute";
+    connections_flooded, "Connections closed: they sent more than one request may have";
+    connections_unread, "Connections closed: they did not read what they had asked for";
+    requests, "Requests understood";
+    malformed, "Requests that are none (400)";
+    unknown_method, "Requests with a method that is not known (501)";
+    unknown_version, "Requests of another version than 1.0 (505)";
+    unknown_option, "Requests that require an option that is not known (551)";
+    unauthorized, "Requests with a wrong password, or with an answer to no challenge (401)";
+    not_found, "Requests for recordings that are not there (404)";
+    no_session, "Requests for sessions that are not there (454)";
+    wrong_state, "Requests that make no sense at their moment (455, 459)";
+    wrong_range, "Ranges beyond the end, or not understood (457)";
+    wrong_transport, "SETUP with no transport that is possible (461)";
+    busy, "Requests refused: the archive does not keep up (503)";
+    failed, "Requests that the archive failed (500)";
+    sessions, "Sessions set up";
+    sessions_refused, "Sessions refused: there are too many, in all or of one address (453)";
+    sessions_expired, "Sessions ended: not heard of for a minute";
+    sessions_abandoned, "Sessions ended with their connection";
+    plays, "PLAY answered";
+    packets, "RTP packets sent";
+    bytes, "Bytes of RTP sent";
+    unsent_full, "Packets not sent: the socket's buffer was full";
+    unsent_failed, "Packets not sent: their destination refuses them";
+    unreadable, "Packets of recordings that are no RTP";
+    late, "Times a film was not read from the disk in time";
+    stalled, "Times a film waited for a client that did not read";
+    ended, "Films played to the end of their range";
+}
+
+/// A number that any thread raises and any thread reads.
+#[derive(Debug, Default)]
+pub(crate) struct Count(AtomicU64);
+
+impl Count {
+    pub(crate) fn add(&self, n: u64) {
+        self.0.fetch_add(n, Relaxed);
+    }
+
+    pub(crate) fn one(&self) {
+        self.add(1);
+    }
+
+    pub(crate) fn get(&self) -> u64 {
+        self.0.load(Relaxed)
+    }
+}

@@ -1,0 +1,134 @@
+//! The sockets for RTP and RTCP: one pair for each family, shared by all sessions.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::os::fd::BorrowedFd;
+
+use sangam_io::udp::{Address, Outgoing, RecvBatch, SendBatch, SendReport, UdpOptions, UdpSocket};
+
+use crate::session::Sent;
+
+/// Pairs tried: RTP has an even port, and the next one may be taken.
+const TRIES: usize = 64;
+const RECV_MESSAGES: usize = 32;
+/// A receiver report with all its blocks.
+const RECV_LEN: usize = 1_500;
+/// What a burst of many films fills; the kernel gives what it has.
+const SEND_BUFFER: usize = 4 << 20;
+
+/// All sockets.
+pub(crate) struct Datagrams {
+    pairs: Vec<Pair>,
+    batch: SendBatch,
+    room: RecvBatch,
+}
+
+struct Pair {
+    rtp: UdpSocket,
+    rtcp: UdpSocket,
+}
+
+impl Datagrams {
+    /// Pairs for the families of these addresses.
+    pub(crate) fn open(hosts: impl Iterator<Item = IpAddr>) -> io::Result<Self> {
+        let mut pairs: Vec<Pair> = Vec::new();
+        for host in hosts {
+            if !pairs.iter().any(|pair| pair.carries(host)) {
+                pairs.push(Pair::open(host)?);
+            }
+        }
+        Ok(Self {
+            pairs,
+            batch: SendBatch::new(),
+            room: RecvBatch::new(RECV_MESSAGES, RECV_LEN),
+        })
+    }
+
+    /// For the poller.
+    pub(crate) fn fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        let pairs = self.pairs.iter();
+        pairs.flat_map(|pair| [pair.rtp.fd(), pair.rtcp.fd()])
+    }
+
+    /// Our ports for packets to an address.
+    pub(crate) fn ports(&self, peer: IpAddr) -> Option<(u16, u16)> {
+        let pair = self.pair(peer)?;
+        Some((pair.rtp.local_addr().port(), pair.rtcp.local_addr().port()))
+    }
+
+    /// Sends to an address, from the one that it knows.
+    pub(crate) fn send(&mut self, (to, from): (IpAddr, IpAddr), out: &[Sent]) -> SendReport {
+        let mut report = SendReport::default();
+        let mut pairs = self.pairs.iter();
+        let Some(pair) = pairs.find(|pair| pair.carries(to)) else {
+            report.errors = out.len() as u64;
+            return report;
+        };
+        for (socket, is_rtcp) in [(&pair.rtcp, true), (&pair.rtp, false)] {
+            let packets = out.iter().filter(|sent| sent.is_rtcp == is_rtcp);
+            let packets = packets.map(|sent| Outgoing {
+                to: Address::from(SocketAddr::new(to, sent.to)),
+                from: Some(from),
+                bytes: &sent.bytes,
+            });
+            self.batch.send(socket, packets, &mut report);
+        }
+        report
+    }
+
+    /// From where something came.
+    pub(crate) fn heard(&mut self) -> Vec<SocketAddr> {
+        let mut sources = Vec::new();
+        for pair in &self.pairs {
+            for socket in [&pair.rtp, &pair.rtcp] {
+                if let Err(error) = socket.recv(&mut self.room) {
+                    tracing::debug!(%error, "no reports");
+                }
+                sources.extend(self.room.datagrams().map(|one| one.source));
+            }
+        }
+        sources
+    }
+
+    fn pair(&self, peer: IpAddr) -> Option<&Pair> {
+        self.pairs.iter().find(|pair| pair.carries(peer))
+    }
+}
+
+impl Pair {
+    fn carries(&self, ip: IpAddr) -> bool {
+        self.rtp.local_addr().is_ipv6() == ip.is_ipv6()
+    }
+
+    /// RFC 3550 section 11: an even port for RTP, the next for RTCP.
+    fn open(host: IpAddr) -> io::Result<Self> {
+        let options = UdpOptions {
+            send_buffer: SEND_BUFFER,
+            ..UdpOptions::default()
+        };
+        let any = match host {
+            IpAddr::V4(host) if host.is_loopback() => host.into(),
+            IpAddr::V4(_) => IpAddr::from(Ipv4Addr::UNSPECIFIED),
+            IpAddr::V6(host) if host.is_loopback() => host.into(),
+            IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+        };
+        let mut kept = Vec::new();
+        for _ in 0..TRIES {
+            let first = UdpSocket::bind(SocketAddr::new(any, 0), &options)?;
+            let port = first.local_addr().port();
+            let next = match port % 2 {
+                0 => port.checked_add(1),
+                _ => None,
+            };
+            if let Some(next) = next
+                && let Ok(rtcp) = UdpSocket::bind(SocketAddr::new(any, next), &options)
+            {
+                return Ok(Self { rtp: first, rtcp });
+            }
+            // Held, so that the kernel chooses another.
+            kept.push(first);
+        }
+        let message = "UDP: no two ports beside each other are free";
+        Err(io::Error::new(io::ErrorKind::AddrInUse, message))
+    }
+}

@@ -1,0 +1,283 @@
+//! Recorded packets as one clean stream: one source, numbers without jumps, reports of our own.
+
+use std::time::Duration;
+
+use sangam_archive::Replayed;
+use sangam_wire::rtcp::{self, SenderInfo};
+use sangam_wire::rtp::{Header, HeaderMut, Packet};
+
+/// Seconds from 1900 to 1970 (RFC 3550 section 4).
+const NTP_EPOCH: u64 = 2_208_988_800;
+
+/// One track on its way to one player.
+#[derive(Debug)]
+pub(crate) struct Stream {
+    ssrc: u32,
+    rate: u32,
+    /// Of the next packet, unless some were lost before.
+    sequence: u16,
+    /// The recorded source whose numbers are known, what is added to them.
+    source: Option<Source>,
+    /// The last packet: its timestamp as sent, and when it had come.
+    last: Option<(u32, Duration)>,
+    /// A moment of the film and its timestamp.
+    moment: (Duration, u32),
+    /// How much faster than it was recorded it is to be shown.
+    scale: f64,
+    packets: u32,
+    bytes: u32,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Source {
+    ssrc: u32,
+    sequence: u16,
+    timestamp: u32,
+}
+
+/// Where a stream goes on, for RTP-Info.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Onset {
+    /// Of its next packet.
+    pub(crate) sequence: u16,
+    /// At the moment from which it plays.
+    pub(crate) timestamp: u32,
+}
+
+impl Stream {
+    /// A stream that begins with this sequence.
+    pub(crate) fn new(ssrc: u32, rate: u32, sequence: u16) -> Self {
+        Self {
+            ssrc,
+            rate: rate.max(1),
+            sequence,
+            source: None,
+            last: None,
+            moment: (Duration::ZERO, 0),
+            scale: 1.0,
+            packets: 0,
+            bytes: 0,
+        }
+    }
+
+    /// Goes on at `start`, so much faster, with these packets, which are those of its track;
+    /// `None` if there is none among them.
+    pub(crate) fn begin<'a>(
+        &mut self,
+        (start, scale): (Duration, f64),
+        packets: impl Iterator<Item = &'a Replayed>,
+    ) -> Option<Onset> {
+        self.source = None;
+        self.scale = scale;
+        let mut first: Option<(Header, Duration)> = None;
+        // When the first packet would have come by the way of the quickest one, in nanoseconds.
+        let mut quickest = i128::MAX;
+        for packet in packets {
+            let Ok(header) = Packet::decode(&packet.payload).map(|packet| packet.header) else {
+                continue;
+            };
+            let (known, _) = *first.get_or_insert((header, packet.at));
+            if known.ssrc == header.ssrc {
+                let ticks = header.timestamp.wrapping_sub(known.timestamp) as i32;
+                let later = i128::from(ticks) * 1_000_000_000 / i128::from(self.rate);
+                quickest = quickest.min(packet.at.as_nanos() as i128 - later);
+            }
+        }
+        let (header, at) = first?;
+        self.adopt(&header, at);
+        let sent = header.timestamp.wrapping_add(self.source?.timestamp);
+        let ahead = (start.as_nanos() as i128 - quickest) * i128::from(self.rate) / 1_000_000_000;
+        let timestamp = sent.wrapping_add(ahead as u32);
+        self.moment = (start, timestamp);
+        Some(Onset {
+            sequence: self.sequence,
+            timestamp,
+        })
+    }
+
+    /// Gives a packet that came at `at` the stream's numbers; false if it is no RTP.
+    pub(crate) fn rewrite(&mut self, bytes: &mut [u8], at: Duration) -> bool {
+        let Ok(packet) = Packet::decode(bytes) else {
+            return false;
+        };
+        let (header, len) = (packet.header, packet.payload.len());
+        let source = match self.source {
+            Some(source) if source.ssrc == header.ssrc => source,
+            _ => self.adopt(&header, at),
+        };
+        let Some(mut fields) = HeaderMut::of(bytes) else {
+            return false;
+        };
+        let (sequence, timestamp) = self.numbers(&header, source);
+        fields.set_ssrc(self.ssrc);
+        fields.set_sequence(sequence);
+        fields.set_timestamp(timestamp);
+        // Packets out of order are sent as they came.
+        if sequence.wrapping_sub(self.sequence) < 1 << 15 {
+            self.sequence = sequence.wrapping_add(1);
+        }
+        self.last = Some((timestamp, at));
+        self.packets = self.packets.wrapping_add(1);
+        self.bytes = self.bytes.wrapping_add(len as u32);
+        true
+    }
+
+    fn numbers(&self, header: &Header, source: Source) -> (u16, u32) {
+        let timestamp = header.timestamp.wrapping_add(source.timestamp);
+        if self.scale == 1.0 {
+            return (header.sequence.wrapping_add(source.sequence), timestamp);
+        }
+        // RFC 2326 section 12.34: timestamps are those of the time in which it is shown. What
+        // was left out between is no loss.
+        let begin = self.moment.1;
+        let ahead = f64::from(timestamp.wrapping_sub(begin) as i32) / self.scale;
+        (self.sequence, begin.wrapping_add(ahead as i32 as u32))
+    }
+
+    /// Another source: its numbers go on where those of the one before ended.
+    fn adopt(&mut self, header: &Header, at: Duration) -> Source {
+        let timestamp = match (self.source, self.last) {
+            // It takes the place of another within the film.
+            (Some(_), Some((last, then))) => {
+                let passed = at.saturating_sub(then).as_nanos() * u128::from(self.rate);
+                let next = last.wrapping_add((passed / 1_000_000_000) as u32);
+                next.wrapping_sub(header.timestamp)
+            }
+            _ => 0,
+        };
+        let source = Source {
+            ssrc: header.ssrc,
+            sequence: self.sequence.wrapping_sub(header.sequence),
+            timestamp,
+        };
+        self.source = Some(source);
+        source
+    }
+
+    /// A report (RFC 3550 section 6.4.1): it is now `ntp`, and the film is at `at`.
+    pub(crate) fn report(&self, at: Duration, ntp: u64) -> Vec<u8> {
+        let (moment, timestamp) = self.moment;
+        let passed = at.as_nanos() as i128 - moment.as_nanos() as i128;
+        let ticks = passed * i128::from(self.rate) / 1_000_000_000;
+        let ticks = (ticks as f64 / self.scale) as i64;
+        let info = SenderInfo {
+            ssrc: self.ssrc,
+            ntp,
+            timestamp: timestamp.wrapping_add(ticks as u32),
+            packets: self.packets,
+            bytes: self.bytes,
+        };
+        let mut compound = Vec::new();
+        rtcp::sender_report(&mut compound, &info, &[]);
+        // One name for all tracks: they have one clock.
+        rtcp::source_name(&mut compound, self.ssrc, "sangam");
+        compound
+    }
+
+    /// The same with its end (RFC 3550 section 6.6).
+    pub(crate) fn bye(&self, at: Duration, ntp: u64) -> Vec<u8> {
+        let mut compound = self.report(at, ntp);
+        rtcp::bye(&mut compound, self.ssrc);
+        compound
+    }
+}
+
+/// RFC 3550 section 4: seconds since 1900 and their fraction.
+pub(crate) fn ntp(since_1970: Duration) -> u64 {
+    let seconds = since_1970.as_secs().wrapping_add(NTP_EPOCH) << 32;
+    seconds | ((u64::from(since_1970.subsec_nanos()) << 32) / 1_000_000_000)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    fn packet(ssrc: u32, (sequence, timestamp): (u16, u32), at: Duration) -> Replayed {
+        let header = Header {
+            marker: false,
+            payload_type: 96,
+            sequence,
+            timestamp,
+            ssrc,
+        };
+        Replayed {
+            at,
+            track: 0,
+            is_rtcp: false,
+            flags: 0,
+            layer: 0,
+            payload: [&header.encode()[..], b"x"].concat(),
+        }
+    }
+
+    fn send(stream: &mut Stream, mut packet: Replayed) -> (u16, u32) {
+        assert!(stream.rewrite(&mut packet.payload, packet.at));
+        let header = Packet::decode(&packet.payload).unwrap().header;
+        assert_eq!(header.ssrc, 7);
+        (header.sequence, header.timestamp)
+    }
+
+    #[test]
+    fn numbers_go_on_where_the_player_jumps() {
+        let mut stream = Stream::new(7, 1_000, 65_535);
+        let first = [
+            packet(1, (10, 5_000), MS * 20),
+            packet(1, (11, 5_040), MS * 40),
+        ];
+        let onset = stream.begin((MS * 10, 1.0), first.iter()).unwrap();
+        // The second had the quicker way: the first counts as come at 0.
+        assert_eq!(
+            onset,
+            Onset {
+                sequence: 65_535,
+                timestamp: 5_010
+            }
+        );
+        let [one, two] = first;
+        assert_eq!(send(&mut stream, one), (65_535, 5_000));
+        assert_eq!(send(&mut stream, two), (0, 5_040));
+        let later = [packet(1, (900, 50_000), MS * 45_000)];
+        let onset = stream.begin((MS * 45_000, 1.0), later.iter()).unwrap();
+        assert_eq!(
+            onset,
+            Onset {
+                sequence: 1,
+                timestamp: 50_000
+            }
+        );
+        let [one] = later;
+        assert_eq!(send(&mut stream, one), (1, 50_000));
+    }
+
+    #[test]
+    fn losses_stay_and_another_source_goes_on() {
+        let mut stream = Stream::new(7, 1_000, 100);
+        assert_eq!(send(&mut stream, packet(1, (10, 0), MS)), (100, 0));
+        assert_eq!(send(&mut stream, packet(1, (12, 2), MS * 3)), (102, 2));
+        assert_eq!(send(&mut stream, packet(1, (11, 1), MS * 4)), (101, 1));
+        // Ten milliseconds behind the last.
+        let other = packet(2, (7, 800), MS * 14);
+        assert_eq!(send(&mut stream, other), (103, 11));
+        assert!(!stream.rewrite(&mut [0; 3], MS));
+    }
+
+    #[test]
+    fn reports_and_rtp_info_say_the_same() {
+        let mut stream = Stream::new(7, 1_000, 0);
+        let first = [packet(1, (0, 500), MS * 100)];
+        stream.begin((MS * 100, 1.0), first.iter()).unwrap();
+        let report = stream.bye(MS * 1_100, ntp(Duration::from_secs(1)));
+        let all: Vec<_> = rtcp::packets(&report).map(Result::unwrap).collect();
+        let [
+            rtcp::Packet::SenderReport(info, _),
+            rtcp::Packet::SourceName(7, b"sangam"),
+            _,
+        ] = all[..]
+        else {
+            panic!("{all:?}");
+        };
+        assert_eq!((info.timestamp, info.ntp), (1_500, (NTP_EPOCH + 1) << 32));
+    }
+}

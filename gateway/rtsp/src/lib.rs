@@ -1,0 +1,36 @@
+//! The RTSP gateway: recordings of an archive for FFmpeg, GStreamer, VLC and whatever else plays
+//! `rtsp://` (RFC 2326), with seek, by UDP or within the connection.
+//!
+//! [`Rtsp`] is the handle of one thread with epoll. `connection` is one client's TCP connection,
+//! `message` finds requests in it, `signalling` answers them, `transport` and `sdp` are the parts
+//! of answers that have a form of their own. `session` is who plays what, `player` when each packet
+//! is due, `egress` gives the recorded packets the numbers of one clean stream and reports on it.
+//!
+//! The thread never waits for a disk: `reading` has threads that open recordings and read ahead,
+//! a second of film at a time, and hand over what they read.
+//!
+//! All bounds stand in [`Settings`] and `limits`; whoever is refused is counted ([`Rtsp::counts`]).
+
+mod auth;
+mod connection;
+mod counts;
+mod datagrams;
+mod egress;
+mod film;
+mod limits;
+mod md5;
+mod message;
+mod player;
+mod range;
+mod reading;
+mod sdp;
+mod server;
+mod session;
+mod setup;
+mod signalling;
+mod transport;
+mod turn;
+
+pub use auth::Credentials;
+pub use counts::Counted;
+pub use server::{Rtsp, Settings};

@@ -1,0 +1,238 @@
+//! When each packet of a film is due, and when more is to be read.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use sangam_archive::Replayed;
+use sangam_model::Time;
+
+use crate::limits::{AHEAD, AHEAD_MAX, LATE_MAX};
+use crate::reading::{Chunk, Reader};
+
+/// What a client asked for; places count from the begin of the recording.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Wish {
+    /// Where from; `None`: where it stopped.
+    pub(crate) from: Option<Duration>,
+    /// Where it ends, if before the film does.
+    pub(crate) until: Option<Duration>,
+    /// How much faster than it is to be shown it is sent.
+    pub(crate) speed: f64,
+    /// How much faster it is to be shown.
+    pub(crate) scale: f64,
+}
+
+/// What it does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    /// It has not begun.
+    Ready,
+    /// It waits for the first packets.
+    Starting,
+    /// It plays.
+    Playing,
+    /// It stopped, and may go on.
+    Paused,
+    /// It came to the end.
+    Ended,
+}
+
+/// One film for one player.
+#[derive(Debug)]
+pub(crate) struct Player {
+    pub(crate) state: State,
+    /// `None` while it reads.
+    reader: Option<Box<Reader>>,
+    /// Where it is to read from next, if not on.
+    seek: Option<Duration>,
+    ahead: VecDeque<Replayed>,
+    bytes: usize,
+    /// Nothing follows what was read ahead.
+    is_last: bool,
+    /// What would follow could not be read.
+    has_failed: bool,
+    wish: Wish,
+    /// Where it played from last, and when that was.
+    from: Duration,
+    origin: Time,
+}
+
+impl Player {
+    /// A player that has not begun.
+    pub(crate) fn new(reader: Reader) -> Self {
+        Self {
+            state: State::Ready,
+            reader: Some(Box::new(reader)),
+            seek: None,
+            ahead: VecDeque::new(),
+            bytes: 0,
+            is_last: false,
+            has_failed: false,
+            wish: Wish {
+                from: None,
+                until: None,
+                speed: 1.0,
+                scale: 1.0,
+            },
+            from: Duration::ZERO,
+            origin: Time::ZERO,
+        }
+    }
+
+    /// Begins, goes on, or jumps.
+    pub(crate) fn start(&mut self, wish: Wish) {
+        if let Some(from) = wish.from {
+            self.seek = Some(from);
+            self.from = from;
+            self.clear();
+        } else if let Some(next) = self.ahead.front() {
+            self.from = next.at;
+        }
+        self.wish = wish;
+        self.state = State::Starting;
+    }
+
+    /// Stops where it is.
+    pub(crate) fn pause(&mut self) {
+        self.state = State::Paused;
+    }
+
+    /// What is to be read now, if something is: by whom, and from where if not on.
+    pub(crate) fn job(&mut self) -> Option<(Box<Reader>, Option<Duration>)> {
+        let span = match (self.ahead.front(), self.ahead.back()) {
+            (Some(first), Some(last)) => last.at.saturating_sub(first.at),
+            _ => Duration::ZERO,
+        };
+        let is_low = span < AHEAD && self.bytes < AHEAD_MAX && !self.is_last;
+        let reads = matches!(self.state, State::Starting | State::Playing) && is_low;
+        if !reads && self.seek.is_none() {
+            return None;
+        }
+        let reader = self.reader.take()?;
+        Some((reader, self.seek.take()))
+    }
+
+    /// Takes what was read; `None` if that failed.
+    pub(crate) fn take(&mut self, reader: Box<Reader>, chunk: Option<Chunk>) {
+        self.reader = Some(reader);
+        // It jumped meanwhile.
+        if self.seek.is_some() {
+            return;
+        }
+        self.has_failed = chunk.is_none();
+        let Some(chunk) = chunk else {
+            self.is_last = true;
+            return;
+        };
+        if let Some(start) = chunk.start {
+            self.from = start;
+        }
+        self.is_last = chunk.is_last;
+        self.bytes += chunk
+            .packets
+            .iter()
+            .map(|one| one.payload.len())
+            .sum::<usize>();
+        self.ahead.extend(chunk.packets);
+    }
+
+    /// Whether it waits for nothing but its begin.
+    pub(crate) fn is_set(&self) -> bool {
+        let has_some = !self.ahead.is_empty() || self.is_last;
+        self.state == State::Starting && self.seek.is_none() && has_some
+    }
+
+    /// Whether there is nothing to begin with, as it could not be read.
+    pub(crate) fn is_broken(&self) -> bool {
+        self.has_failed && self.ahead.is_empty()
+    }
+
+    /// Begins now: where, not before `zero`.
+    pub(crate) fn begin(&mut self, now: Time, zero: Duration) -> Duration {
+        self.from = self.from.max(zero);
+        self.origin = now;
+        self.state = State::Playing;
+        self.from
+    }
+
+    /// What was read ahead of one track.
+    pub(crate) fn ahead(&self, track: usize) -> impl Iterator<Item = &Replayed> {
+        self.ahead
+            .iter()
+            .filter(move |packet| packet.track == track)
+    }
+
+    /// Where it is.
+    pub(crate) fn at(&self, now: Time) -> Duration {
+        let passed = now.since(self.origin).mul_f64(self.pace());
+        match self.state {
+            State::Playing => self.from.saturating_add(passed),
+            _ => self.ahead.front().map_or(self.from, |next| next.at),
+        }
+    }
+
+    /// What it was asked for last.
+    pub(crate) const fn wish(&self) -> &Wish {
+        &self.wish
+    }
+
+    /// Seconds of film in each second.
+    fn pace(&self) -> f64 {
+        self.wish.speed * self.wish.scale
+    }
+
+    /// The next packet if it is due.
+    pub(crate) fn due(&mut self, now: Time) -> Option<Replayed> {
+        let next = self.ahead.front()?;
+        if self.time(next.at) > now || self.is_beyond(next.at) {
+            return None;
+        }
+        let next = self.ahead.pop_front()?;
+        self.bytes -= next.payload.len();
+        Some(next)
+    }
+
+    /// When the next packet is due; [`Time::NEVER`] if it is not known.
+    pub(crate) fn next(&self) -> Time {
+        match self.ahead.front() {
+            Some(next) if self.state == State::Playing => self.time(next.at),
+            _ => Time::NEVER,
+        }
+    }
+
+    /// Whether all was sent that was asked for.
+    pub(crate) fn is_over(&self) -> bool {
+        self.state == State::Playing
+            && match self.ahead.front() {
+                Some(next) => self.is_beyond(next.at),
+                None => self.is_last,
+            }
+    }
+
+    /// Lets what is late come now, and the rest behind it; whether something was.
+    pub(crate) fn catch_up(&mut self, now: Time) -> bool {
+        let Some(next) = self.ahead.front() else {
+            return false;
+        };
+        let is_late = self.state == State::Playing && now.since(self.time(next.at)) > LATE_MAX;
+        if is_late {
+            (self.from, self.origin) = (next.at, now);
+        }
+        is_late
+    }
+
+    fn is_beyond(&self, at: Duration) -> bool {
+        self.wish.until.is_some_and(|until| at > until)
+    }
+
+    fn time(&self, at: Duration) -> Time {
+        let ahead = at.saturating_sub(self.from).div_f64(self.pace());
+        self.origin + ahead
+    }
+
+    fn clear(&mut self) {
+        self.ahead.clear();
+        self.bytes = 0;
+        self.is_last = false;
+    }
+}

@@ -1,0 +1,71 @@
+//! The description of a recording (RFC 8866, RFC 2326 appendix C).
+
+use std::net::IpAddr;
+
+use sangam_model::{Class, MediaInfo};
+
+use crate::film::Film;
+
+/// What a player of the film at `base`, which ends with a slash, is told.
+pub(crate) fn describe(film: &Film, base: &str, host: IpAddr) -> String {
+    let (family, nowhere) = match host {
+        IpAddr::V4(_) => ("IP4", "0.0.0.0"),
+        IpAddr::V6(_) => ("IP6", "::"),
+    };
+    let (id, version) = (film.recording.id.0, film.recording.end);
+    let name: String = film.recording.name.chars().filter(is_text).collect();
+    let mut lines = vec![
+        "v=0".to_owned(),
+        format!("o=- {id} {version} IN {family} {host}"),
+        // RFC 8866 section 5.3: a session name may not be empty.
+        format!("s={}", if name.is_empty() { "-" } else { &name }),
+        format!("c=IN {family} {nowhere}"),
+        "t=0 0".to_owned(),
+        "a=tool:sangam".to_owned(),
+        // RFC 2326 appendix C.1.1: the aggregate.
+        format!("a=control:{base}"),
+        format!("a=range:npt=0-{:.3}", film.length.as_secs_f64()),
+    ];
+    for number in 0..film.tracks.len() {
+        if let Some(track) = film.track(number) {
+            media(&track.info.media, &mut lines);
+            lines.push(format!("a=control:{}", control(base, number)));
+        }
+    }
+    // RFC 8866 section 5: every line ends with CRLF.
+    lines
+        .iter()
+        .flat_map(|line| [line.as_str(), "\r\n"])
+        .collect()
+}
+
+/// The URL of one track.
+pub(crate) fn control(base: &str, number: usize) -> String {
+    format!("{base}trackID={number}")
+}
+
+fn media(info: &MediaInfo, lines: &mut Vec<String>) {
+    let kind = match info.class {
+        Class::Audio => "audio",
+        _ => "video",
+    };
+    let (payload_type, clock_rate) = (info.payload_type, info.clock_rate);
+    let channels = match info.channels {
+        // RFC 8866 section 6.6: one channel is the default.
+        0 | 1 => String::new(),
+        more => format!("/{more}"),
+    };
+    lines.push(format!("m={kind} 0 RTP/AVP {payload_type}"));
+    lines.push(format!(
+        "a=rtpmap:{payload_type} {}/{clock_rate}{channels}",
+        info.encoding
+    ));
+    if !info.fmtp.is_empty() {
+        lines.push(format!("a=fmtp:{payload_type} {}", info.fmtp));
+    }
+}
+
+/// A line of its own would be somebody else's word.
+fn is_text(c: &char) -> bool {
+    !c.is_control()
+}

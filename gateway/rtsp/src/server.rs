@@ -1,0 +1,118 @@
+//! The thread, and the handle of it.
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use sangam_io::wake::{Waker, pair};
+
+use crate::auth::Credentials;
+use crate::counts::{Counted, Counts};
+use crate::turn::Engine;
+
+/// What the server is started with.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Where it listens, by TCP; by UDP it sends from ports that the kernel chooses.
+    pub listen: Vec<SocketAddr>,
+    /// The folder of the archive.
+    pub archive: PathBuf,
+    /// Who may watch; `None`: whoever reaches it.
+    pub credentials: Option<Credentials>,
+    /// Connections at once.
+    pub connections_max: usize,
+    /// Sessions at once.
+    pub sessions_max: usize,
+    /// Of each of both, those of one address.
+    pub per_address: usize,
+    /// Sessions and connections that are not heard of for so long end, to a second. RFC 2326
+    /// section 12.37 has a minute where nothing is said.
+    pub timeout: Duration,
+    /// A client that reads nothing for so long of what it asked for is closed, to a second.
+    pub patience: Duration,
+}
+
+impl Default for Settings {
+    /// Nowhere; a thousand players, a quarter of them from one address.
+    fn default() -> Self {
+        Self {
+            listen: Vec::new(),
+            archive: PathBuf::from("archive"),
+            credentials: None,
+            connections_max: 1_024,
+            sessions_max: 1_024,
+            per_address: 256,
+            timeout: Duration::from_secs(60),
+            patience: Duration::from_secs(15),
+        }
+    }
+}
+
+/// A running server. Dropping it ends all sessions.
+#[derive(Debug)]
+pub struct Rtsp {
+    addresses: Vec<SocketAddr>,
+    counts: Arc<Counts>,
+    stop: Arc<AtomicBool>,
+    waker: Waker,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Rtsp {
+    /// Listens and serves.
+    ///
+    /// # Errors
+    /// An address is in use or not of this host, or the machine has no thread or descriptor left.
+    pub fn start(settings: Settings) -> io::Result<Self> {
+        let (waker, sleeper) = pair()?;
+        let counts = Arc::new(Counts::default());
+        let stop = Arc::new(AtomicBool::new(false));
+        let mut engine = Engine::new(settings, sleeper, counts.clone())?;
+        let addresses = engine.addresses()?;
+        let thread = thread::Builder::new().name("sangam-rtsp".to_owned());
+        let flag = stop.clone();
+        let thread = thread.spawn(move || {
+            while !flag.load(Ordering::Acquire) {
+                if let Err(error) = engine.turn() {
+                    tracing::error!(%error, "the RTSP server ends");
+                    return;
+                }
+            }
+        })?;
+        Ok(Self {
+            addresses,
+            counts,
+            stop,
+            waker,
+            thread: Some(thread),
+        })
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub fn addresses(&self) -> &[SocketAddr] {
+        &self.addresses
+    }
+
+    /// Name, explanation and value of all that is counted.
+    #[must_use]
+    pub fn counts(&self) -> Vec<Counted> {
+        self.counts.all()
+    }
+}
+
+impl Drop for Rtsp {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Release);
+        self.waker.wake();
+        if let Some(thread) = self.thread.take()
+            && thread.join().is_err()
+        {
+            tracing::error!("the RTSP server had panicked");
+        }
+    }
+}

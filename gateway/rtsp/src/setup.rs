@@ -1,0 +1,134 @@
+//! SETUP (RFC 2326 section 10.4): sessions, and the tracks of them.
+
+use aws_lc_rs::rand;
+use rtsp_types::StatusCode;
+use rtsp_types::headers;
+
+use crate::egress::Stream;
+use crate::limits::TRACKS_MAX;
+use crate::message::{Answer, Request};
+use crate::player::{Player, State};
+use crate::reading::Reader;
+use crate::session::{Carrier, Outlet, Session};
+use crate::signalling::{Opened, base, film_and_track};
+use crate::transport::{Offer, choose};
+use crate::turn::Engine;
+
+impl Engine {
+    /// The first track of a new session.
+    pub(crate) fn open(
+        &mut self,
+        number: u64,
+        request: &Request,
+        (film, now): Opened,
+    ) -> Result<Answer, StatusCode> {
+        let (name, _) = film_and_track(&request.path).ok_or(StatusCode::NotFound)?;
+        let connection = self.connections.get(&number);
+        let connection = connection.ok_or(StatusCode::InternalServerError)?;
+        let peer = connection.peer.ip().to_canonical();
+        let own = self
+            .sessions
+            .values()
+            .filter(|session| session.peer == peer);
+        let is_full = self.sessions.len() >= self.settings.sessions_max;
+        if is_full || own.count() >= self.settings.per_address {
+            return Err(StatusCode::NotEnoughBandwidth);
+        }
+        let carrier = match offer(request)? {
+            Offer::Udp(..) => Carrier::Udp,
+            Offer::Interleaved(_) => Carrier::Interleaved,
+        };
+        let session = Session {
+            id: format!("{:016x}", u64::from_be_bytes(random()?)),
+            name: name.to_owned(),
+            base: base(&request.url),
+            peer,
+            local: connection.local.ip().to_canonical(),
+            connection: number,
+            asker: None,
+            carrier,
+            outlets: Vec::new(),
+            player: Player::new(Reader::new(&self.settings.archive, &film)),
+            film,
+            timeout: self.settings.timeout,
+            heard: now,
+            reported: now,
+            stalled: false,
+        };
+        let key = self.number();
+        self.sessions.insert(key, session);
+        let answer = self.add(number, request, key);
+        match answer.is_ok() {
+            true => self.counts.sessions.one(),
+            false => self.remove(key),
+        }
+        answer
+    }
+
+    /// A further track of a session.
+    pub(crate) fn setup(&mut self, number: u64, request: &Request) -> Result<Answer, StatusCode> {
+        let (key, session) = self.known(request)?;
+        if session.player.state != State::Ready {
+            return Err(StatusCode::MethodNotValidInThisState);
+        }
+        self.add(number, request, key)
+    }
+
+    fn add(&mut self, number: u64, request: &Request, key: u64) -> Result<Answer, StatusCode> {
+        let gone = StatusCode::SessionNotFound;
+        let offer = offer(request)?;
+        let session = self.sessions.get_mut(&key).ok_or(gone)?;
+        let (name, track) = film_and_track(&request.path).ok_or(StatusCode::NotFound)?;
+        if name != session.name {
+            return Err(StatusCode::AggregateOperationNotAllowed);
+        }
+        // A film of one track may be named as a whole.
+        let track = track.or((session.film.tracks.len() == 1).then_some(0));
+        let track = track.ok_or(StatusCode::AggregateOperationNotAllowed)?;
+        let place = *session.film.tracks.get(track).ok_or(StatusCode::NotFound)?;
+        let is_again = session.outlets.iter().any(|outlet| outlet.number == track);
+        if is_again || session.outlets.len() == TRACKS_MAX {
+            return Err(StatusCode::MethodNotValidInThisState);
+        }
+        let wrong = StatusCode::UnsupportedTransport;
+        let own = self.datagrams.ports(session.peer);
+        let (pair, own) = match (offer, session.carrier) {
+            (Offer::Udp(rtp, rtcp), Carrier::Udp) => ((rtp, rtcp), own.ok_or(wrong)?),
+            (Offer::Interleaved(wanted), Carrier::Interleaved) if session.connection == number => {
+                let connection = self.connections.get_mut(&number).ok_or(gone)?;
+                let (rtp, rtcp) = connection.channels(wanted, key).ok_or(wrong)?;
+                ((rtp.into(), rtcp.into()), (0, 0))
+            }
+            _ => return Err(wrong),
+        };
+        let [a, b, c, d, e, f] = random()?;
+        let ssrc = u32::from_be_bytes([a, b, c, d]);
+        let rate = session
+            .film
+            .track(track)
+            .map_or(0, |track| track.info.media.clock_rate);
+        session.outlets.push(Outlet {
+            number: track,
+            track: place,
+            pair,
+            stream: Stream::new(ssrc, rate, u16::from_be_bytes([e, f])),
+        });
+        let transport = session.transport(pair, ssrc, own);
+        Ok(session
+            .spoken(Answer::ok())
+            .with(headers::TRANSPORT, transport))
+    }
+}
+
+fn offer(request: &Request) -> Result<Offer, StatusCode> {
+    let header = request.header(&headers::TRANSPORT);
+    let offer = header.and_then(choose);
+    offer.ok_or(StatusCode::UnsupportedTransport)
+}
+
+fn random<const N: usize>() -> Result<[u8; N], StatusCode> {
+    let mut bytes = [0; N];
+    let filled = rand::fill(&mut bytes);
+    filled.map_err(|_| StatusCode::InternalServerError)?;
+    Ok(bytes)
+}
