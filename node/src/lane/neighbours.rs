@@ -49,6 +49,7 @@ impl Lane {
             self.run_second(id);
             self.run_ladder(id);
         }
+        self.run_groups();
         self.run_quic();
         self.run_streams();
         self.links.show(self.now, false, &self.outboxes);
@@ -144,6 +145,7 @@ impl Lane {
                 None => return self.refuse(hello, Refusal::Full, from),
             },
         };
+        self.links.meet(id, hello.capabilities);
         let datagram_max = self.links.greeting.datagram_for(hello, from);
         if let Some(of) = beside {
             self.links.agree(id, datagram_max);
@@ -213,16 +215,7 @@ impl Lane {
                     }
                 }
                 Wish::Connect => self.connect(id),
-                Wish::Message(Message::Carried(route, message)) => {
-                    let event = ReliableEvent::Carried(route, message);
-                    if !self.reliable.offer(event) {
-                        self.counters.dropped(DropReason::ReliableFull);
-                    }
-                }
-                Wish::Message(message) => {
-                    let link = self.links.whose(id);
-                    self.control.send(ControlEvent::Message { link, message });
-                }
+                Wish::Message(message) => self.message(self.links.whose(id), message),
                 // Only of the way in use.
                 Wish::Suspect | Wish::Recovered | Wish::Sample(_) if self.is_second(id) => {}
                 Wish::Suspect => {
@@ -270,9 +263,24 @@ impl Lane {
         }
     }
 
+    /// Hands a message of a neighbour to whom it concerns.
+    fn message(&mut self, link: LinkId, message: Message) {
+        match message {
+            Message::Carried(route, message) => {
+                let event = ReliableEvent::Carried(route, message);
+                if !self.reliable.offer(event) {
+                    self.counters.dropped(DropReason::ReliableFull);
+                }
+            }
+            Message::Group { .. } | Message::Hearing { .. } => self.group_message(link, &message),
+            _ => self.control.send(ControlEvent::Message { link, message }),
+        }
+    }
+
     /// The neighbour takes our call; whether the link goes on.
     fn welcomed(&mut self, id: LinkId, welcome: &Welcome) -> bool {
         let peer = (welcome.broker, welcome.incarnation);
+        self.links.meet(id, welcome.capabilities);
         if !self.is_proved(id, peer.0) {
             tracing::warn!(broker = %peer.0, "a neighbour's certificate is another's");
             self.counters.dropped(DropReason::LinkIdentity);
@@ -334,6 +342,7 @@ impl Lane {
     fn sampled(&mut self, id: LinkId, sample: Sample) {
         let now = self.now;
         self.outboxes.sampled(id, now, sample);
+        self.judge_groups(id, &sample);
         let Some(link) = self.links.get_mut(id) else {
             return;
         };
@@ -373,6 +382,10 @@ impl Lane {
             return;
         }
         link.reassembler = sangam_link::Reassembler::default();
+        self.leave_groups(id);
+        let Some(link) = self.links.get(id) else {
+            return;
+        };
         tracing::warn!(address = %link.address, %reason, "link down");
         self.control.send(ControlEvent::LinkDown(id));
         self.end_seconds(id);
