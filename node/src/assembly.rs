@@ -25,7 +25,9 @@ use crate::config::{BrokerConfig, Queuing, Transport};
 use crate::control::{self, Control};
 use crate::counters::Counters;
 use crate::guests::{self, Guests};
-use crate::lane::{self, Callers, Lane, LinkTable, QuicEnds, Reception, ShardDoor, Streams};
+use crate::lane::{
+    self, Callers, Groups, Lane, LinkTable, QuicEnds, Reception, ShardDoor, Streams,
+};
 use crate::organise;
 use crate::port::door::DoorPort;
 use crate::port::leg::LegPort;
@@ -286,6 +288,8 @@ impl Site {
         (shards, inline): (Vec<ShardDoor>, Option<Shard>),
     ) -> Result<Lane, StartError> {
         let udp: Vec<SocketAddr> = sockets.iter().map(UdpSocket::local_addr).collect();
+        let ends = (&sockets[..], self.config.socket_buffer);
+        let groups = Groups::open(&self.greeting, ends, self.cache() / 2, &middle.counters)?;
         Ok(Lane::new(lane::Parts {
             id: self.config.id,
             pool: self.pool.clone(),
@@ -298,6 +302,7 @@ impl Site {
             reliable: self.reliable.outlet(),
             shards,
             links: LinkTable::of(&self.config, (&self.greeting, &udp), middle.shown.clone()),
+            groups,
             quic,
             streams: Streams::new(callers, self.certificate.clone())?,
             acceptor: self.acceptor.clone(),

@@ -39,6 +39,25 @@ pub(crate) struct Traffic {
     pub(crate) bytes: Counter,
 }
 
+/// Groups that neighbours of a segment have.
+#[derive(Debug, Default)]
+pub(crate) struct LinkGroups {
+    /// Groups in use, and neighbours that hear one, each as often as it hears one.
+    pub(crate) groups: Counter,
+    pub(crate) listeners: Counter,
+    /// Events sent to groups, and as how many they were heard.
+    pub(crate) packets: Counter,
+    pub(crate) deliveries: Counter,
+    /// Events taken from groups, and those of groups that are not believed.
+    pub(crate) received: Counter,
+    pub(crate) ignored: Counter,
+    /// Times a neighbour stopped hearing a group, and events that went to it once more.
+    pub(crate) falls: Counter,
+    pub(crate) again: Counter,
+    /// Sets of neighbours for which there was no group left.
+    pub(crate) refusals: Counter,
+}
+
 /// What one thread counts.
 #[derive(Debug)]
 #[repr(align(128))]
@@ -65,6 +84,8 @@ pub(crate) struct Counters {
     pub(crate) group_falls: Counter,
     /// Streams or clients for which there was no group left.
     pub(crate) group_refusals: Counter,
+    /// The same of links, boxed as only the lane has any.
+    pub(crate) link_groups: Box<LinkGroups>,
     /// Peers now.
     pub(crate) peers: Counter,
     /// Times the thread went to sleep.
@@ -87,6 +108,7 @@ impl Default for Counters {
             group_deliveries: Counter::default(),
             group_falls: Counter::default(),
             group_refusals: Counter::default(),
+            link_groups: Box::default(),
             peers: Counter::default(),
             sleeps: Counter::default(),
             drops: [const { Counter(AtomicU64::new(0)) }; DropReason::ALL.len()],

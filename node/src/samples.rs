@@ -11,7 +11,7 @@ use crate::counters::{Counter, Counters, Sample};
 /// A counter that every thread has: name, help, and where it is.
 type Row = (&'static str, &'static str, fn(&Counters) -> &Counter);
 
-const ROWS: [Row; 17] = [
+const ROWS: [Row; 26] = [
     (
         "sangam_relayed_packets_total",
         "Events sent to neighbours.",
@@ -80,6 +80,51 @@ const ROWS: [Row; 17] = [
         "sangam_group_refusals_total",
         "Streams or clients for which no group was left.",
         |c| &c.group_refusals,
+    ),
+    (
+        "sangam_link_groups",
+        "Multicast groups of neighbours in use.",
+        |c| &c.link_groups.groups,
+    ),
+    (
+        "sangam_link_group_listeners",
+        "Neighbours that hear a group, once for each.",
+        |c| &c.link_groups.listeners,
+    ),
+    (
+        "sangam_link_group_packets_total",
+        "Events sent to groups of neighbours.",
+        |c| &c.link_groups.packets,
+    ),
+    (
+        "sangam_link_group_deliveries_total",
+        "Copies that they stood for.",
+        |c| &c.link_groups.deliveries,
+    ),
+    (
+        "sangam_link_group_received_total",
+        "Events taken from neighbours' groups.",
+        |c| &c.link_groups.received,
+    ),
+    (
+        "sangam_link_group_ignored_total",
+        "Events of groups that are not believed.",
+        |c| &c.link_groups.ignored,
+    ),
+    (
+        "sangam_link_group_falls_total",
+        "Times a neighbour stopped hearing a group.",
+        |c| &c.link_groups.falls,
+    ),
+    (
+        "sangam_link_group_resent_total",
+        "Events sent again to who stopped.",
+        |c| &c.link_groups.again,
+    ),
+    (
+        "sangam_link_group_refusals_total",
+        "Sets of neighbours for which no group was left.",
+        |c| &c.link_groups.refusals,
     ),
     (
         "sangam_sleeps_total",

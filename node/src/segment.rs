@@ -15,7 +15,7 @@ use crate::config::{BrokerConfig, Network};
 /// Groups one broker uses, whatever the ranges hold.
 pub(crate) const GROUPS_MAX: usize = 256;
 
-/// Delivery by IP multicast to clients on one segment.
+/// Delivery by IP multicast to clients, and if wanted to neighbour brokers, on one segment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Multicast {
     /// Name of the interface.
@@ -30,7 +30,13 @@ pub struct Multicast {
     pub clients: usize,
     /// What may go to groups.
     pub topics: Vec<Filter>,
+    /// Whether neighbours on the segment have groups, too.
+    pub links: bool,
 }
+
+/// Groups of a range that are kept for neighbours, the last ones, where links share a segment; at
+/// most half of it.
+const GROUPS_OF_LINKS: usize = 16;
 
 /// The interface of a [`Multicast`] as it was found.
 #[derive(Debug)]
@@ -99,11 +105,20 @@ impl Segment {
 
     /// Whether this client may hear groups: it can, and it is a neighbour or groups go further.
     pub(crate) fn holds(&self, hello: &Hello, client: SocketAddr) -> bool {
-        let ip = client.ip().to_canonical();
+        self.reaches(client.ip()) && hello.capabilities.contains(Capabilities::MULTICAST)
+    }
+
+    /// Whether groups reach this address: it is of a neighbour, or groups go further.
+    pub(crate) fn reaches(&self, ip: IpAddr) -> bool {
+        let ip = ip.to_canonical();
         let near = |&(address, prefix): &(IpAddr, u8)| Network { address, prefix }.contains(ip);
         let is_near = self.config.ttl > 1 || self.interface.networks.iter().any(near);
-        let takes = self.has_family(ip) && self.range(ip).is_some();
-        is_near && takes && hello.capabilities.contains(Capabilities::MULTICAST)
+        is_near && self.has_family(ip) && self.range(ip).is_some()
+    }
+
+    /// The number of the interface.
+    pub(crate) const fn index(&self) -> u32 {
+        self.interface.index
     }
 
     /// Lets a socket send to groups; `None` if none are of its family.
@@ -114,13 +129,38 @@ impl Segment {
         let Some(range) = self.range(socket.local_addr().ip()) else {
             return Ok(None);
         };
+        let free = match self.config.links {
+            true => addresses(range).take(len(range) - of_links(range)),
+            false => addresses(range).take(len(range)),
+        };
+        self.prepare_for(socket, range, free.collect())
+    }
+
+    /// The same for the groups of neighbours.
+    ///
+    /// # Errors
+    /// [`StartError::Multicast`].
+    pub(crate) fn prepare_links(&self, socket: &UdpSocket) -> Result<Option<Sources>, StartError> {
+        let Some(range) = self.range(socket.local_addr().ip()) else {
+            return Ok(None);
+        };
+        let free = addresses(range).take(len(range));
+        let free = free.skip(len(range) - of_links(range));
+        self.prepare_for(socket, range, free.collect())
+    }
+
+    fn prepare_for(
+        &self,
+        socket: &UdpSocket,
+        range: &Network,
+        free: VecDeque<IpAddr>,
+    ) -> Result<Option<Sources>, StartError> {
         let interface = self.interface.index;
         if !self.has_family(range.address) {
             let name = &self.config.interface;
             tracing::warn!(name, group = %range.address, "no address of this family: no groups");
             return Ok(None);
         }
-        let free: VecDeque<IpAddr> = addresses(range).take(GROUPS_MAX).collect();
         let first = SocketAddr::new(range.address, self.config.port);
         let found = socket
             .send_groups_by(interface, self.config.ttl)
@@ -148,6 +188,16 @@ impl Segment {
 pub fn holds_near_only(range: &Network) -> bool {
     // The scopes that stay near are prefixes of 14 and 16 bits; a longer range lies within one.
     range.prefix >= 16 && is_near(range.address)
+}
+
+/// How many groups of a range are used.
+fn len(range: &Network) -> usize {
+    addresses(range).take(GROUPS_MAX).count()
+}
+
+/// How many of these are for neighbours where links share a segment.
+fn of_links(range: &Network) -> usize {
+    (len(range) / 2).min(GROUPS_OF_LINKS)
 }
 
 /// The addresses of a range, in order.

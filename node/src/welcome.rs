@@ -136,6 +136,12 @@ impl Greeting {
         segment.is_some_and(|segment| segment.holds(hello, client))
     }
 
+    /// Whether links with a neighbour of this address may have groups on a segment.
+    pub(crate) fn shares_segment(&self, neighbour: SocketAddr) -> bool {
+        let segment = self.segment.as_ref();
+        segment.is_some_and(|segment| segment.config.links && segment.reaches(neighbour.ip()))
+    }
+
     /// A number no other session of this broker has, until 2^32 have come.
     pub(crate) fn next_session(&self) -> u32 {
         self.sessions.fetch_add(1, Ordering::Relaxed)

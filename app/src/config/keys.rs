@@ -19,7 +19,7 @@ pub(super) enum Kind {
 }
 
 /// All keys with dots between; tables in arrays (`link`, `leg`) stand without an index.
-pub(super) const KEYS: [(&str, Kind); 88] = [
+pub(super) const KEYS: [(&str, Kind); 89] = [
     ("broker.name", Kind::Text),
     ("broker.region", Kind::Text),
     ("broker.data_dir", Kind::Text),
@@ -108,6 +108,7 @@ pub(super) const KEYS: [(&str, Kind); 88] = [
     ("multicast.ttl", Kind::Number),
     ("multicast.clients", Kind::Number),
     ("multicast.topics", Kind::Texts),
+    ("multicast.links", Kind::Switch),
 ];
 
 /// How the names of all variables begin.

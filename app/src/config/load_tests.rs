@@ -174,6 +174,17 @@ fn groups_that_leave_the_organisation_are_refused_where_they_stand() {
 }
 
 #[test]
+fn groups_of_links_are_a_choice_of_their_own() {
+    let on = "[multicast]\ninterface = \"eth0\"\n";
+    let links = |config: &Config| config.multicast.config().unwrap().unwrap().links;
+    assert!(!links(&from(on, &[]).unwrap()));
+    let text = format!("{on}links = true\n");
+    assert!(links(&from(&text, &[]).unwrap()));
+    let wrong = complaint(&format!("{on}link = true\n"), &[]);
+    assert!(wrong.contains("multicast.link"), "{wrong}");
+}
+
+#[test]
 fn groups_share_no_port_with_clients_and_are_for_more_than_one() {
     let variables = [
         ("SANGAM_MULTICAST_INTERFACE", "eth0"),

@@ -1,4 +1,4 @@
-//! Delivery by groups to clients on one segment.
+//! Delivery by groups to clients and neighbours on one segment.
 
 use std::net::SocketAddr;
 
@@ -22,6 +22,7 @@ pub(crate) struct Multicast {
     pub(crate) ttl: u8,
     pub(crate) clients: usize,
     pub(crate) topics: Vec<String>,
+    pub(crate) links: bool,
 }
 
 impl Default for Multicast {
@@ -34,6 +35,7 @@ impl Default for Multicast {
             ttl: 1,
             clients: 2,
             topics: vec!["#".to_owned()],
+            links: false,
         }
     }
 }
@@ -94,6 +96,7 @@ impl Multicast {
             ttl: self.ttl,
             clients: self.clients,
             topics: topics.map_err(|error| format!("multicast.topics: {error}"))?,
+            links: self.links,
         }))
     }
 }

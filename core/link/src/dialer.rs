@@ -162,6 +162,14 @@ impl Dialer {
         }
     }
 
+    /// As [`Session::received_by_group`].
+    #[inline]
+    pub fn received_by_group(&mut self, bytes: usize) {
+        if let State::Up(link) = &mut self.state {
+            link.session.received_by_group(bytes);
+        }
+    }
+
     /// As [`Session::sent`].
     #[inline]
     pub fn sent(&mut self, packets: u64, bytes: u64) {

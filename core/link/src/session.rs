@@ -1,5 +1,6 @@
 //! A link that is up: control messages, liveness, round trip and clock offset.
 
+mod group;
 mod probing;
 
 use core::time::Duration;

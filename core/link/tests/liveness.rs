@@ -307,3 +307,25 @@ fn each_answered_ping_tells_what_was_delivered_and_lost() {
     assert_eq!(measured.rtt, ms(24));
     assert_eq!(measured.loss_ppm, 1_000_000 / 11);
 }
+
+#[test]
+fn what_comes_by_a_group_is_measured_and_proves_no_life() {
+    let mut now = Time::from_millis(1_000);
+    let mut session = session(Timing::BROKER, now);
+    session.received(now, 100);
+    let mut all = Vec::new();
+    for _ in 0..31 {
+        now += ms(10);
+        session.received_by_group(1_000);
+        all.extend(outputs(&mut session, now));
+    }
+    assert!(all.contains(&Output::Suspect) && is_down(&all), "{all:?}");
+    let (_, received) = session.traffic().expect("a broker measures");
+    assert_eq!(
+        received,
+        Traffic {
+            packets: 32,
+            bytes: 31_100
+        }
+    );
+}

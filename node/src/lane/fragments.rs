@@ -21,7 +21,8 @@ impl Lane {
         let after = *link.reassembler.counters();
         self.count_given_up(before, after);
         match joined {
-            Ok(true) => self.event(&whole, Source::Link(id)),
+            // The link has counted its pieces.
+            Ok(true) => self.event_of(&whole, self.links.whose(id)),
             Ok(false) => {}
             Err(_) => self.counters.dropped(DropReason::FragmentInvalid),
         }

@@ -78,6 +78,22 @@ impl Lane {
         } else if header.flags.contains(Flags::FRAGMENT) {
             return self.fragment_of_client(&header, bytes, source);
         }
+        self.take_event(&header, bytes, source);
+    }
+
+    /// Takes a whole event of a neighbour that its link has counted.
+    pub(super) fn event_of(&mut self, bytes: &[u8], link: LinkId) {
+        if !self.links.get(link).is_some_and(|link| link.up) {
+            return self.counters.dropped(DropReason::LinkDown);
+        }
+        match Header::decode(bytes) {
+            Ok(header) => self.take_event(&header, bytes, Source::Link(link)),
+            Err(error) => self.malformed(error),
+        }
+    }
+
+    /// The same of anybody.
+    pub(super) fn take_event(&mut self, header: &Header, bytes: &[u8], source: Source) {
         if header.flags.contains(Flags::EXTENDED)
             && let Err(error) = Event::decode(bytes)
         {
@@ -87,7 +103,7 @@ impl Lane {
             return self.feedback(bytes, source);
         }
         match self.pool.copy(bytes) {
-            Some(packet) => self.admit(&header, packet, source),
+            Some(packet) => self.admit(header, packet, source),
             None if bytes.len() > sangam_model::limits::EVENT_LEN_MAX => {
                 self.counters.dropped(DropReason::Oversized);
             }
@@ -163,7 +179,7 @@ impl Lane {
             if self.now - since > EARLY_FOR {
                 self.counters.dropped(DropReason::UnknownStream);
             } else {
-                self.event(&packet, Source::Link(link));
+                self.event_of(&packet, link);
             }
         }
     }

@@ -36,6 +36,8 @@ pub(super) struct Link {
     pub(super) reassembler: Reassembler,
     pub(super) peer: Option<(BrokerId, Incarnation)>,
     pub(super) up: bool,
+    /// Both ends may use groups on the segment that they share.
+    pub(super) near: bool,
     /// Ours to dial, so dialled again when an accepted session has died.
     pub(super) rungs: Option<Rungs>,
     /// Made by control, which may end it.
@@ -109,6 +111,12 @@ impl Link {
             Via::Quic(_) => Pace::Free,
             Via::Stream(_) => Pace::Taken(Uptake::default(), 0),
         }
+    }
+
+    /// Whether what it shares with others may go to a group by this socket of the lane.
+    pub(super) fn may_share(&self, socket: usize) -> bool {
+        let by_datagrams = matches!(self.via, Via::Datagrams);
+        self.near && self.up && by_datagrams && self.socket == socket && self.second.is_none()
     }
 
     pub(super) fn quic(&self) -> Option<&quic::Way> {

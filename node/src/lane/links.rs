@@ -114,6 +114,7 @@ impl LinkTable {
         (link.address, link.wire, link.socket) = (address, Address::from(address), socket);
         (link.end, link.via) = (End::Dialing(Box::new(dialer)), Via::of(way));
         (link.datagram_max, link.reassembler) = (datagram_max.into(), Reassembler::default());
+        link.near = false;
         if let Via::Datagrams = link.via {
             // Whoever called from there stays.
             self.addresses.entry(address).or_insert(id);
@@ -133,6 +134,7 @@ impl LinkTable {
         std::mem::swap(&mut a.end, &mut b.end);
         std::mem::swap(&mut a.via, &mut b.via);
         std::mem::swap(&mut a.reassembler, &mut b.reassembler);
+        std::mem::swap(&mut a.near, &mut b.near);
         for (index, link) in [(one, a), (other, b)] {
             if let Via::Datagrams = link.via {
                 self.addresses.insert(link.address, LinkId(index as u16));
@@ -205,6 +207,7 @@ impl LinkTable {
             reassembler: Reassembler::default(),
             peer: None,
             up: false,
+            near: false,
             rungs: None,
             organised: false,
             told: None,
@@ -238,6 +241,12 @@ impl LinkTable {
     }
 
     fn dialer(&mut self, way: &LinkWay, capabilities: Capabilities) -> Dialer {
+        let capabilities = match way {
+            LinkWay::Udp(address) if self.greeting.shares_segment(*address) => {
+                capabilities.with(Capabilities::MULTICAST)
+            }
+            _ => capabilities,
+        };
         self.seed = self.seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
         Dialer::new(DialerConfig {
             role: Role::Broker(self.greeting.broker, self.greeting.incarnation),
@@ -290,9 +299,25 @@ impl LinkTable {
 
     /// What the welcome of an entry says: whether it was taken as a second way, too.
     pub(super) fn capabilities(&self, id: LinkId) -> Capabilities {
-        match self.get(id).is_some_and(|link| link.second.is_some()) {
-            true => Capabilities::OURS.with(Capabilities::SECOND_WAY),
-            false => Capabilities::OURS,
+        let link = self.get(id);
+        let mut ours = Capabilities::OURS;
+        if link.is_some_and(|link| link.second.is_some()) {
+            ours = ours.with(Capabilities::SECOND_WAY);
+        }
+        if link.is_some_and(|link| link.near) {
+            ours = ours.with(Capabilities::MULTICAST);
+        }
+        ours
+    }
+
+    /// Notes whether a neighbour that can do this may share groups with others.
+    pub(super) fn meet(&mut self, id: LinkId, theirs: Capabilities) {
+        let greeting = &self.greeting;
+        let link = self.links.get_mut(usize::from(id.0));
+        if let Some(link) = link.and_then(Option::as_mut) {
+            let by_datagrams = matches!(link.via, Via::Datagrams);
+            let able = by_datagrams && theirs.contains(Capabilities::MULTICAST);
+            link.near = able && greeting.shares_segment(link.address);
         }
     }
 
@@ -347,6 +372,19 @@ impl LinkTable {
         match &mut link.end {
             End::Dialing(dialer) => dialer.received(now, bytes),
             End::Accepted { session, .. } => session.received(now, bytes),
+        }
+        match &link.second {
+            None => link.up.then_some(id),
+            Some(second) => Some(second.of),
+        }
+    }
+
+    /// The same for what came by a group, and proves no life.
+    pub(super) fn received_by_group(&mut self, id: LinkId, bytes: usize) -> Option<LinkId> {
+        let link = self.get_mut(id)?;
+        match &mut link.end {
+            End::Dialing(dialer) => dialer.received_by_group(bytes),
+            End::Accepted { session, .. } => session.received_by_group(bytes),
         }
         match &link.second {
             None => link.up.then_some(id),

@@ -175,6 +175,7 @@ impl Lane {
     /// Lets a link move to its second way.
     fn take_over(&mut self, of: LinkId, id: LinkId, overlap: Duration) {
         self.exchange_ways(of, id);
+        self.move_from_groups(of);
         let until = self.now + overlap;
         if let Some(left) = self.links.get_mut(id) {
             let stage = Stage::Going;

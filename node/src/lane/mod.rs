@@ -9,6 +9,7 @@ mod dial;
 mod endpoints;
 mod feedback;
 mod fragments;
+mod groups;
 mod hello;
 mod ingest;
 mod judge;
@@ -46,6 +47,7 @@ use crate::port::native::Admission;
 use crate::reliable::ReliableEvent;
 use crate::shard::{Inlets, Shard};
 pub(crate) use endpoints::QuicEnds;
+pub(crate) use groups::Groups;
 use ingest::{EARLY_FOR, StreamState};
 pub(crate) use links::LinkTable;
 use outbox::Outboxes;
@@ -65,7 +67,8 @@ const SHED_FOR: Duration = Duration::from_secs(10);
 const WAKE: u64 = 0;
 const INLINE_SHARD: u64 = 1;
 const STREAMS: u64 = 2;
-const SOCKETS: u64 = 3;
+const GROUPS: u64 = 3;
+const SOCKETS: u64 = 4;
 
 /// The lane's way to one shard.
 pub(crate) struct ShardDoor {
@@ -90,6 +93,7 @@ pub(crate) struct Parts {
     pub(crate) reliable: Outlet<ReliableEvent>,
     pub(crate) shards: Vec<ShardDoor>,
     pub(crate) links: LinkTable,
+    pub(crate) groups: Option<Box<Groups>>,
     pub(crate) quic: QuicEnds,
     pub(crate) streams: Streams,
     pub(crate) acceptor: Acceptor,
@@ -122,6 +126,8 @@ pub(crate) struct Lane {
     carried: carried::Carried,
     shards: Vec<ShardDoor>,
     links: LinkTable,
+    /// Away while something goes to groups or comes from them.
+    groups: Option<Box<Groups>>,
     quic: QuicEnds,
     /// Neighbours by streams.
     streams: Streams,
@@ -165,6 +171,9 @@ impl Lane {
         let poller = Poller::new()?;
         poller.add(parts.sleeper.fd(), WAKE, Interest::Read)?;
         poller.add(parts.streams.poller().fd(), STREAMS, Interest::Read)?;
+        if let Some(groups) = &parts.groups {
+            poller.add(groups.poller().fd(), GROUPS, Interest::Read)?;
+        }
         for (token, socket) in (SOCKETS..).zip(&parts.sockets) {
             poller.add(socket.fd(), token, Interest::Read)?;
         }
@@ -197,6 +206,7 @@ impl Lane {
             carried: carried::Carried::default(),
             shards: parts.shards,
             links: parts.links,
+            groups: parts.groups,
             quic: parts.quic,
             streams: parts.streams,
             acceptor: parts.acceptor,
@@ -241,7 +251,7 @@ impl Lane {
     fn round(&mut self) -> bool {
         self.now = clock::now();
         self.refresh();
-        let mut worked = false;
+        let mut worked = self.receive_groups();
         for socket in 0..self.sockets.len() {
             if self.ready & (1 << socket) != 0 {
                 worked |= self.receive(socket);
@@ -402,6 +412,7 @@ impl Lane {
             let deadlines = [
                 self.links.deadline(),
                 self.gate.deadline(),
+                self.groups.as_ref().and_then(|groups| groups.deadline()),
                 self.quic.deadline(),
                 self.streams_deadline(),
             ];
@@ -420,8 +431,12 @@ impl Lane {
         if let Err(error) = self.poller.wait(&mut self.events, Some(timeout)) {
             tracing::error!(%error, "epoll failed; the lane goes on without this round");
         }
-        for event in self.events.iter().filter(|event| event.token >= SOCKETS) {
-            self.ready |= 1 << (event.token - SOCKETS);
+        for event in self.events.iter() {
+            match (event.token, &mut self.groups) {
+                (SOCKETS.., _) => self.ready |= 1 << (event.token - SOCKETS),
+                (GROUPS, Some(groups)) => groups.ready = true,
+                _ => {}
+            }
         }
         if let Some(shard) = &mut self.inline {
             shard.after_sleep();

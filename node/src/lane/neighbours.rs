@@ -50,6 +50,7 @@ impl Lane {
             self.run_second(id);
             self.run_ladder(id);
         }
+        self.run_groups();
         self.run_quic();
         self.run_streams();
         self.links.show(self.now, false, &self.outboxes);
@@ -130,6 +131,7 @@ impl Lane {
                 None => return self.refuse(hello, Refusal::Full, from),
             },
         };
+        self.links.meet(id, hello.capabilities);
         let datagram_max = self.links.greeting.datagram_for(hello, from);
         if let Some(of) = beside {
             self.links.agree(id, datagram_max);
@@ -199,16 +201,7 @@ impl Lane {
                     }
                 }
                 Output::Connect => self.connect(id),
-                Output::Message(Message::Carried(route, message)) => {
-                    let event = ReliableEvent::Carried(route, message);
-                    if !self.reliable.offer(event) {
-                        self.counters.dropped(DropReason::ReliableFull);
-                    }
-                }
-                Output::Message(message) => {
-                    let link = self.links.whose(id);
-                    self.control.send(ControlEvent::Message { link, message });
-                }
+                Output::Message(message) => self.message(self.links.whose(id), message),
                 // Only of the way in use.
                 Output::Suspect | Output::Recovered | Output::Sample(_) if self.is_second(id) => {}
                 Output::Suspect => {
@@ -256,9 +249,24 @@ impl Lane {
         }
     }
 
+    /// Hands a message of a neighbour to whom it concerns.
+    fn message(&mut self, link: LinkId, message: Message) {
+        match message {
+            Message::Carried(route, message) => {
+                let event = ReliableEvent::Carried(route, message);
+                if !self.reliable.offer(event) {
+                    self.counters.dropped(DropReason::ReliableFull);
+                }
+            }
+            Message::Group { .. } | Message::Hearing { .. } => self.group_message(link, &message),
+            _ => self.control.send(ControlEvent::Message { link, message }),
+        }
+    }
+
     /// The neighbour takes our call; whether the link goes on.
     fn welcomed(&mut self, id: LinkId, welcome: &Welcome) -> bool {
         let peer = (welcome.broker, welcome.incarnation);
+        self.links.meet(id, welcome.capabilities);
         if !self.is_proved(id, peer.0) {
             tracing::warn!(broker = %peer.0, "a neighbour's certificate is another's");
             self.counters.dropped(DropReason::LinkIdentity);
@@ -320,6 +328,7 @@ impl Lane {
     fn sampled(&mut self, id: LinkId, sample: Sample) {
         let now = self.now;
         self.outboxes.sampled(id, now, sample);
+        self.judge_groups(id, &sample);
         let Some(link) = self.links.get_mut(id) else {
             return;
         };
@@ -359,6 +368,10 @@ impl Lane {
             return;
         }
         link.reassembler = sangam_link::Reassembler::default();
+        self.leave_groups(id);
+        let Some(link) = self.links.get(id) else {
+            return;
+        };
         tracing::warn!(address = %link.address, %reason, "link down");
         self.control.send(ControlEvent::LinkDown(id));
         self.end_seconds(id);

@@ -24,13 +24,13 @@ const STALE: Duration = VIDEO_AGE_MAX.saturating_mul(2);
 
 /// What leaves first.
 #[derive(Clone, Copy)]
-enum Kind {
+pub(super) enum Kind {
     Urgent,
     Data,
     Video,
 }
 
-const KINDS: [Kind; 3] = [Kind::Urgent, Kind::Data, Kind::Video];
+pub(super) const KINDS: [Kind; 3] = [Kind::Urgent, Kind::Data, Kind::Video];
 
 /// One outbox for each link.
 #[derive(Debug, Default)]
@@ -40,7 +40,7 @@ pub(super) struct Outboxes {
 }
 
 #[derive(Debug, Default)]
-struct Outbox {
+pub(super) struct Outbox {
     /// By [`Kind`]. `habits` go with video, to cut it where it hurts least.
     queues: [VecDeque<(Packet, Shedder)>; 3],
     /// Bytes in each.
@@ -188,6 +188,17 @@ impl Outboxes {
         (queue, rate)
     }
 
+    /// Whether something waits for a link.
+    pub(super) fn waits(&self, link: LinkId) -> bool {
+        let outbox = self.links.get(usize::from(link.0));
+        outbox.is_some_and(|outbox| outbox.len() > 0)
+    }
+
+    /// Takes out what waits for a link, until [`Lane::return_outbox`].
+    pub(super) fn take(&mut self, link: LinkId) -> Outbox {
+        std::mem::take(self.outbox(link))
+    }
+
     fn outbox(&mut self, link: LinkId) -> &mut Outbox {
         let index = usize::from(link.0);
         if index >= self.links.len() {
@@ -208,7 +219,7 @@ impl Kind {
 }
 
 impl Outbox {
-    fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.queues.iter().map(VecDeque::len).sum()
     }
 
@@ -273,7 +284,7 @@ impl Outbox {
     }
 
     /// How many packets of a queue may leave now; they are paid for.
-    fn due(&mut self, kind: Kind, now: Time) -> usize {
+    pub(super) fn due(&mut self, kind: Kind, now: Time) -> usize {
         let mut count = 0;
         for (packet, _) in &self.queues[kind as usize] {
             let may = match kind {
@@ -287,6 +298,40 @@ impl Outbox {
             count += 1;
         }
         count
+    }
+
+    /// The first packets of a kind.
+    pub(super) fn first(&self, kind: Kind, count: usize) -> impl Iterator<Item = &Packet> {
+        let queue = self.queues[kind as usize].iter();
+        queue.take(count).map(|(packet, _)| packet)
+    }
+
+    /// Of the packets up to `due` lets those go that have left by another way; how many.
+    pub(super) fn let_go(
+        &mut self,
+        kind: Kind,
+        due: usize,
+        has_left: impl Fn(&Packet) -> bool,
+    ) -> usize {
+        let (queue, bytes) = (
+            &mut self.queues[kind as usize],
+            &mut self.bytes[kind as usize],
+        );
+        let mut left = 0;
+        for _ in 0..due {
+            // Each goes to the end in its turn, and so the order stays.
+            let Some((packet, habits)) = queue.pop_front() else {
+                break;
+            };
+            if has_left(&packet) {
+                *bytes -= packet.len() as u64;
+                left += 1;
+            } else {
+                queue.push_back((packet, habits));
+            }
+        }
+        queue.rotate_right(due - left);
+        left
     }
 
     /// Packets at the front have left; those behind up to `due` were paid for and have not.
@@ -307,20 +352,27 @@ impl Lane {
         if self.outboxes.is_empty() {
             return self.flush_ways();
         }
+        self.send_to_groups();
         for index in 0..self.outboxes.links.len() {
+            let link = LinkId(index as u16);
             let mut outbox = std::mem::take(&mut self.outboxes.links[index]);
             let waited = outbox.len();
             if waited > 0 {
-                self.send_outbox(LinkId(index as u16), &mut outbox);
-                self.outboxes.waiting -= waited - outbox.len();
+                self.send_outbox(link, &mut outbox);
             }
-            outbox.dropped += outbox.refused.len() as u64;
-            for reason in outbox.refused.drain(..) {
-                self.counters.dropped(reason);
-            }
-            self.outboxes.links[index] = outbox;
+            self.return_outbox(link, outbox, waited);
         }
         self.flush_ways();
+    }
+
+    /// Gives an outbox back that was taken when so much waited in it.
+    pub(super) fn return_outbox(&mut self, link: LinkId, mut outbox: Outbox, waited: usize) {
+        self.outboxes.waiting -= waited - outbox.len();
+        outbox.dropped += outbox.refused.len() as u64;
+        for reason in outbox.refused.drain(..) {
+            self.counters.dropped(reason);
+        }
+        self.outboxes.links[usize::from(link.0)] = outbox;
     }
 
     /// Writes what waits in connections.
@@ -340,33 +392,44 @@ impl Lane {
             Some(Via::Stream(_)) => return self.send_by_stream(link, outbox),
             Some(Via::Datagrams) | None => {}
         }
-        let Some((socket, address, datagram_max)) = self.links.route_to(link) else {
-            let lost = outbox.take().count() as u64;
-            return self.counters.dropped_many(DropReason::LinkDown, lost);
-        };
         for kind in KINDS {
             let due = outbox.due(kind, self.now);
-            if due == 0 {
-                continue;
-            }
-            let packets = || outbox.queues[kind as usize].iter().take(due);
-            let sent = if packets().all(|(packet, _)| packet.len() <= datagram_max) {
-                self.send_all(link, (socket, address), packets().map(|(packet, _)| packet))
-            } else {
-                for (packet, _) in packets() {
-                    if packet.len() > datagram_max {
-                        self.send_in_pieces(link, packet);
-                    } else {
-                        self.send_all(link, (socket, address), [packet]);
-                    }
-                }
-                due
-            };
-            outbox.sent(kind, sent, due);
-            if !outbox.queues[kind as usize].is_empty() {
+            if !self.send_kind(link, outbox, (kind, due)) {
                 return;
             }
         }
+    }
+
+    /// Sends what is due of one kind by datagrams; whether the next kind has its turn.
+    pub(super) fn send_kind(
+        &mut self,
+        link: LinkId,
+        outbox: &mut Outbox,
+        (kind, due): (Kind, usize),
+    ) -> bool {
+        let Some((socket, address, datagram_max)) = self.links.route_to(link) else {
+            let lost = outbox.take().count() as u64;
+            self.counters.dropped_many(DropReason::LinkDown, lost);
+            return false;
+        };
+        if due == 0 {
+            return true;
+        }
+        let packets = || outbox.first(kind, due);
+        let sent = if packets().all(|packet| packet.len() <= datagram_max) {
+            self.send_all(link, (socket, address), packets())
+        } else {
+            for packet in packets() {
+                if packet.len() > datagram_max {
+                    self.send_in_pieces(link, packet);
+                } else {
+                    self.send_all(link, (socket, address), [packet]);
+                }
+            }
+            due
+        };
+        outbox.sent(kind, sent, due);
+        outbox.queues[kind as usize].is_empty()
     }
 
     /// Gives a stream what it takes, in the order of service.

@@ -185,3 +185,20 @@ fn an_unpaced_link_holds_nothing_back() {
     assert_eq!(stage.leaves(Kind::Urgent), 1_000);
     assert_eq!(stage.boxes.state(LINK).0.time, Duration::ZERO);
 }
+
+#[test]
+fn what_has_left_by_another_way_goes_and_the_rest_keeps_its_order() {
+    let mut stage = Stage::new(10);
+    for _ in 0..6 {
+        stage.push(Class::Data, Flags::default(), 0);
+    }
+    let outbox = stage.boxes.outbox(LINK);
+    let places: Vec<_> = outbox.first(Kind::Data, 6).map(|p| p.as_ptr()).collect();
+    let has_left = |packet: &Packet| [0, 2, 5].iter().any(|n| places[*n] == packet.as_ptr());
+    let bytes = outbox.bytes[Kind::Data as usize];
+    // The last one is not due, whatever became of it elsewhere.
+    assert_eq!(outbox.let_go(Kind::Data, 5, has_left), 2);
+    let rest: Vec<_> = outbox.first(Kind::Data, 6).map(|p| p.as_ptr()).collect();
+    assert_eq!(rest, [1, 3, 4, 5].map(|n| places[n]));
+    assert_eq!(outbox.bytes[Kind::Data as usize], bytes / 6 * 4);
+}

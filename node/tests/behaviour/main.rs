@@ -16,6 +16,7 @@ mod networks;
 mod organise;
 mod quic;
 mod quic_links;
+mod segment_links;
 mod slow;
 mod stage;
 mod stream_links;

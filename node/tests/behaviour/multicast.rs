@@ -104,6 +104,7 @@ fn multicast(interface: &str) -> Multicast {
         ttl: 1,
         clients: 2,
         topics: vec![filter("hall/#")],
+        links: false,
     }
 }
 

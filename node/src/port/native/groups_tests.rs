@@ -18,6 +18,7 @@ fn groups(clients: usize) -> Groups {
         ttl: 1,
         clients,
         topics: vec![Filter::new("#").unwrap()],
+        links: false,
     };
     let interface = Interface {
         index: 2,
