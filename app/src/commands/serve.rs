@@ -117,21 +117,27 @@ async fn serve(
             },
         }
     }
-    if broker.links().iter().any(|link| link.up) {
-        tracing::info!("draining");
-        broker.drain();
-        tokio::time::sleep(DRAIN).await;
-        let until = Instant::now() + DRAIN_CLIENTS;
-        while broker.peers() > OWN_DOORS && Instant::now() < until {
-            tokio::time::sleep(DRAIN_LOOK).await;
-        }
-    }
+    drain(&broker).await;
     drop(broker);
     tracing::info!("stopping");
     stopping.notify_one();
     match tokio::time::timeout(GRACE, served).await {
         Ok(ended) => ended.map_err(io("HTTP")),
         Err(_) => Ok(()),
+    }
+}
+
+/// Lets streams and clients find another way, where there is one.
+async fn drain(broker: &Broker) {
+    if !broker.links().iter().any(|link| link.up) {
+        return;
+    }
+    tracing::info!("draining");
+    broker.drain();
+    tokio::time::sleep(DRAIN).await;
+    let until = Instant::now() + DRAIN_CLIENTS;
+    while broker.peers() > OWN_DOORS && Instant::now() < until {
+        tokio::time::sleep(DRAIN_LOOK).await;
     }
 }
 

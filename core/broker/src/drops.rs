@@ -57,7 +57,7 @@ reasons! {
     GateClosed, "gate_closed", "The publisher does not hold the floor of its session.";
     FloodToken, "flood_token", "Too many tokens at once, or wrong ones of one address.";
     AddressFull, "address_full", "More clients of one address than `limits.clients_per_address`.";
-    LinkIdentity, "link_identity", "A neighbour's certificate is another's or not believed here, or its id is taken.";
+    LinkIdentity, "link_identity", "A neighbour's certificate is not its own, or its id is taken.";
     // Where it goes.
     UnknownStream, "unknown_stream", "The stream was never announced here, or has ended.";
     Duplicate, "duplicate", "The event came before, by another way or from a loop.";

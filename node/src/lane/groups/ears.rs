@@ -20,9 +20,9 @@ use super::sets::{BEACON, SETS_MAX};
 
 /// Groups of all neighbours together; those beyond send copies.
 const JOINED_MAX: usize = 128;
-/// Silence after which a group counts as dead. A neighbour that sends nothing at all is suspect 150 ms
-/// after its last heartbeat, which may have left a beacon's time after its last beacon: first it
-/// shows whether that is so. What is lost meanwhile comes again.
+/// Silence after which a group counts as dead. A neighbour that sends nothing at all is suspect
+/// 150 ms after its last heartbeat, which may have left a beacon's time after its last beacon:
+/// first it shows whether that is so. What is lost meanwhile comes again.
 const QUIET: Duration = BEACON.saturating_mul(5);
 /// A neighbour that is heard again has so long for its next beacon.
 const RETURN: Duration = BEACON.saturating_mul(2);
