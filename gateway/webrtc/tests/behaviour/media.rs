@@ -190,34 +190,3 @@ fn who_leaves_is_gone_at_once_and_so_are_its_streams() {
     assert!(stage.gateway.leave(joined.id).is_err(), "twice");
     assert_eq!((stage.gateway.peers(), stage.count("left")), (0, 1));
 }
-
-/// The library lets one packet go for each look at the clock: whoever looks once for each burst,
-/// and then by timers, sends a hundred packets a second and falls behind with every picture.
-#[test]
-fn the_packets_of_a_picture_leave_together() {
-    const PICTURES: usize = 100;
-    const PACKETS: usize = 8;
-    let stage = Stage::new();
-    let (mut publisher, mut player) = (Peer::new(Kind::Sends), Peer::new(Kind::Receives));
-    stage.publish(&mut publisher, "demo/anna");
-    stage.play(&mut player, "demo/anna");
-    film(&mut publisher, &mut player, 5);
-    let sent = |name: &str| {
-        let samples = stage.broker.samples().into_iter();
-        let of_name = samples.filter(|sample| sample.name == name);
-        of_name.map(|sample| sample.value).sum::<f64>() as usize
-    };
-    let joined =
-        || sent("sangam_delivered_packets_total") - sent("sangam_delivered_messages_total");
-    let (before, seen) = (joined(), player.pictures().len());
-    for _ in 0..PICTURES {
-        (0..PACKETS).for_each(|_| publisher.show(false));
-        publisher.pass();
-        player.pass();
-    }
-    player.until("all have come", |player| {
-        player.pictures().len() >= seen + PICTURES * PACKETS
-    });
-    let joined = joined() - before;
-    assert!(joined >= PICTURES * 2, "{joined} packets left with others");
-}
