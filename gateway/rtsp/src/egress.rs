@@ -316,7 +316,10 @@ mod tests {
         assert!(!stream.has_begun());
         let report = stream.report(MS * 500, 0);
         let first = rtcp::packets(&report).next().unwrap().unwrap();
-        assert!(matches!(first, rtcp::Packet::ReceiverReport(7, _)), "{first:?}");
+        assert!(
+            matches!(first, rtcp::Packet::ReceiverReport(7, _)),
+            "{first:?}"
+        );
         send(&mut stream, packet(1, (0, 500), MS * 2_000));
         assert_eq!(stream.info(MS * 2_100, 0).timestamp, 600);
     }
