@@ -84,8 +84,14 @@ fn a_client_that_reads_late_gets_all_of_it() {
     let play = [&session, "Speed: 4"];
     assert_eq!(client.ask("PLAY", &stage.url, &play).status, 200);
     stage.counts("stalled", 1);
-    // Megabytes are due at once, but not so many that its film goes on from where it is.
-    std::thread::sleep(Duration::from_millis(300));
+    // After 300 ms of another's film megabytes are due at once, but not so late that its film goes
+    // on from where it is.
+    let (mut another, session) = stage.set_up();
+    assert_eq!(another.ask("PLAY", &stage.url, &[&session]).status, 200);
+    for _ in 0..30 {
+        another.packet().unwrap();
+    }
+    drop(another);
     let packets = until_bye(&mut client);
     let media = packets.iter().filter(|(channel, _)| channel % 2 == 0);
     assert_eq!(media.count(), 2_000);
