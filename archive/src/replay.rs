@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use sangam_model::Class;
 
-use crate::archive::Recording;
+use crate::archive::{Recording, Track};
 use crate::medium::Medium;
 use crate::record::Kind;
 use crate::segment::{self, Gaps};
@@ -71,23 +71,26 @@ impl<M: Medium> Replay<M> {
         self.gaps
     }
 
-    /// Goes to the last place at or before `to` (since the begin of the recording) from which
-    /// these tracks, by their places, can be decoded: a key frame of the first video among them,
-    /// or else any second of the first. Where that is: the begin, if there is none before.
+    /// Goes to the last place at or before `to` (since the begin of the recording) from which one
+    /// of these tracks, given by their places, can be decoded: a key frame of the first video that
+    /// is on then, or else any second of another track that is, or else of the one that ended last.
+    /// Where that is: the begin, if there is none before.
     ///
     /// # Errors
     /// Of the medium.
     pub fn seek(&mut self, to: Duration, tracks: &[usize]) -> io::Result<Duration> {
         let begin = self.recording.begin;
         let target = begin.saturating_add(u64::try_from(to.as_nanos()).unwrap_or(u64::MAX));
-        let wanted = || {
-            tracks
-                .iter()
-                .filter_map(|at| self.recording.tracks.get(*at))
-        };
-        let mut videos = wanted().filter(|track| track.info.media.class == Class::Video);
-        let leading = videos.next().or_else(|| wanted().next());
-        let leading = leading.map(|track| track.number);
+        let wanted = tracks.iter();
+        let wanted = wanted.filter_map(|at| self.recording.tracks.get(*at));
+        let wanted: Vec<_> = wanted.filter(|track| track.packets > 0).collect();
+        // Whoever plays from the begin waits for no index.
+        if wanted.iter().all(|track| target <= track.first) {
+            self.ahead.clear();
+            (self.segment, self.offset) = (0, 0);
+            return Ok(Duration::ZERO);
+        }
+        let leading = leading(&wanted, target).map(|track| track.number);
         let lengths = self.medium.list()?;
         let mut found = (0, 0, begin);
         for (place, name) in self.recording.segments.iter().enumerate().rev() {
@@ -146,5 +149,94 @@ impl<M: Medium> Replay<M> {
             }
         }
         Ok(self.ahead.pop_front())
+    }
+}
+
+/// By which of these tracks what is there at `target` is found.
+fn leading<'a>(tracks: &[&'a Track], target: u64) -> Option<&'a Track> {
+    let is_video = |track: &&Track| track.info.media.class == Class::Video;
+    let is_on = |track: &&Track| (track.first..=track.last).contains(&target);
+    let on = || tracks.iter().copied().filter(is_on);
+    let before = tracks.iter().copied().filter(|track| track.last < target);
+    let last = before.max_by_key(|track| (track.last, is_video(track)));
+    on().find(is_video).or_else(|| on().next()).or(last)
+}
+
+#[cfg(test)]
+mod tests {
+    use sangam_model::{MediaInfo, Topic};
+    use sangam_wire::Flags;
+    use tempfile::TempDir;
+
+    use super::*;
+    use crate::archive::Archive;
+    use crate::log::Log;
+    use crate::medium::Folder;
+    use crate::record::{Record, RecordingId, TrackInfo};
+
+    const S: u64 = 1_000_000_000;
+    const BEGIN: u64 = 1_000 * S;
+
+    fn track(class: Class) -> TrackInfo {
+        TrackInfo {
+            recording: RecordingId(7),
+            topic: Topic::new(&format!("test/{}", class.name())).unwrap(),
+            media: MediaInfo {
+                class,
+                payload_type: 96,
+                channels: 0,
+                clock_rate: 1_000,
+                encoding: "H264".to_owned(),
+                fmtp: String::new(),
+            },
+        }
+    }
+
+    /// One person's picture from second 1 to 9, another's from 20 to 29, sound from 1 to 12.
+    fn replay(folder: &TempDir) -> Replay<Folder> {
+        let archive = Archive::new(folder.path());
+        let mut log = Log::new(archive.medium().unwrap(), (1, 1)).unwrap();
+        log.begin(RecordingId(7), "film", BEGIN).unwrap();
+        let classes = [Class::Video, Class::Video, Class::Audio];
+        let tracks = classes.map(|class| log.track(track(class)));
+        for second in 1..30 {
+            let key = Flags::KEY.with(Flags::FRAME_START).bits();
+            for (place, on) in [1..=9, 20..=29, 1..=12].into_iter().enumerate() {
+                let is_video = classes[place] == Class::Video;
+                let record = Record::new(Kind::Packet, BEGIN + second * S, b"packet");
+                if on.contains(&second) {
+                    log.packet(&Record {
+                        track: tracks[place],
+                        flags: if is_video { key } else { 0 },
+                        ..record
+                    });
+                }
+            }
+        }
+        log.end(RecordingId(7), BEGIN + 30 * S);
+        log.close(BEGIN + 30 * S);
+        let recording = archive.recordings().unwrap().remove(0);
+        Replay::new(archive.reader(), recording)
+    }
+
+    #[test]
+    fn whoever_is_there_leads_to_a_place() {
+        let folder = TempDir::new().unwrap();
+        let mut replay = replay(&folder);
+        for (to, tracks, found) in [
+            // Nothing comes before the first second.
+            (500, &[0, 1, 2][..], 0),
+            (5_500, &[1, 0, 2], 5),
+            (11_500, &[0, 1, 2], 11),
+            (15_500, &[0, 1, 2], 12),
+            (15_500, &[0, 1], 9),
+            (25_500, &[0, 1, 2], 25),
+            (25_500, &[0, 2], 12),
+        ] {
+            let place = replay.seek(Duration::from_millis(to), tracks).unwrap();
+            assert_eq!(place, Duration::from_secs(found), "{to} {tracks:?}");
+            let next = replay.pull().unwrap().unwrap();
+            assert_eq!(next.at, place.max(Duration::from_secs(1)));
+        }
     }
 }

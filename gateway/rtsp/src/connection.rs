@@ -37,6 +37,8 @@ pub(crate) struct Connection {
     pub(crate) is_closing: bool,
     /// Whether the poller tells when there is room.
     pub(crate) wants_room: bool,
+    /// Whether a film waits for room.
+    is_awaited: bool,
 }
 
 /// Why a connection ends.
@@ -83,6 +85,7 @@ impl Connection {
             failures: 0,
             is_closing: false,
             wants_room: false,
+            is_awaited: false,
         })
     }
 
@@ -160,9 +163,23 @@ impl Connection {
         true
     }
 
-    /// Whether a film has to wait.
-    pub(crate) fn is_full(&self) -> bool {
-        self.outbound.len() - self.sent >= OUTBOUND_HIGH
+    /// Whether a film has to wait: until [`Connection::has_room_again`].
+    pub(crate) fn is_full(&mut self) -> bool {
+        let is_full = self.waiting() >= OUTBOUND_HIGH;
+        self.is_awaited |= is_full;
+        is_full
+    }
+
+    /// Whether films that waited may go on; said once.
+    pub(crate) fn has_room_again(&mut self) -> bool {
+        let has_room = self.is_awaited && self.waiting() < OUTBOUND_HIGH;
+        self.is_awaited &= !has_room;
+        has_room
+    }
+
+    /// Bytes that wait.
+    fn waiting(&self) -> usize {
+        self.outbound.len() - self.sent
     }
 
     /// Whether something waits.
@@ -197,7 +214,7 @@ impl Connection {
         if self.has_waiting() {
             self.waits_since.get_or_insert(now);
         }
-        if self.outbound.len() - self.sent > OUTBOUND_MAX {
+        if self.waiting() > OUTBOUND_MAX {
             return Err(End::Unread);
         }
         match self.is_closing && !self.has_waiting() {
@@ -217,5 +234,38 @@ impl Connection {
         self.channels.insert(found.0, session);
         self.channels.insert(found.1, session);
         Some(found)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+    use std::thread;
+
+    use super::*;
+
+    #[test]
+    fn films_go_on_once_there_is_room() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (stream, peer) = listener.accept().unwrap();
+        stream.set_nonblocking(true).unwrap();
+        let mut connection = Connection::new(stream, peer, Time::ZERO).unwrap();
+        assert!(!connection.is_full());
+        for _ in 0..5 {
+            assert!(connection.packet(0, &[0; 60_000]));
+        }
+        assert!(connection.is_full() && !connection.has_room_again());
+        let reader = thread::spawn(move || {
+            let mut read = Vec::new();
+            client.read_to_end(&mut read).unwrap();
+            read.len()
+        });
+        while connection.has_waiting() {
+            connection.flush(Time::ZERO).unwrap();
+        }
+        assert!(connection.has_room_again() && !connection.has_room_again());
+        drop(connection);
+        assert_eq!(reader.join().unwrap(), 5 * 60_004);
     }
 }

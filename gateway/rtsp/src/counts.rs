@@ -35,12 +35,13 @@ counts! {
     unknown_option, "Requests that require an option that is not known (551)";
     unauthorized, "Requests with a wrong password, or with an answer to no challenge (401)";
     not_found, "Requests for recordings that are not there (404)";
+    unknown_parameter, "Requests for parameters: there are none (451)";
     no_session, "Requests for sessions that are not there (454)";
     wrong_state, "Requests that make no sense at their moment (455, 459)";
     wrong_range, "Ranges beyond the end, or not understood (457)";
     wrong_transport, "SETUP with no transport that is possible (461)";
     busy, "Requests refused: the archive does not keep up (503)";
-    failed, "Requests that the archive failed (500)";
+    failed, "Requests that the archive failed (500), and films that it ended";
     sessions, "Sessions set up";
     sessions_refused, "Sessions refused: there are too many, in all or of one address (453)";
     sessions_expired, "Sessions ended: not heard of for a minute";

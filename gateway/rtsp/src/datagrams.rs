@@ -31,6 +31,9 @@ struct Pair {
 impl Datagrams {
     /// Pairs for the families of these addresses.
     pub(crate) fn open(hosts: impl Iterator<Item = IpAddr>) -> io::Result<Self> {
+        let mut hosts: Vec<_> = hosts.collect();
+        // What is bound to loopback reaches nobody else.
+        hosts.sort_by_key(IpAddr::is_loopback);
         let mut pairs: Vec<Pair> = Vec::new();
         for host in hosts {
             if !pairs.iter().any(|pair| pair.carries(host)) {
@@ -130,5 +133,28 @@ impl Pair {
         }
         let message = "UDP: no two ports beside each other are free";
         Err(io::Error::new(io::ErrorKind::AddrInUse, message))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loopback_among_the_addresses_keeps_nobody_away() {
+        for (hosts, bound) in [
+            (&["127.0.0.1"][..], "127.0.0.1"),
+            (&["127.0.0.1", "192.0.2.1"], "0.0.0.0"),
+            (&["192.0.2.1", "127.0.0.1"], "0.0.0.0"),
+        ] {
+            let hosts = hosts.iter().map(|host| host.parse().unwrap());
+            let datagrams = Datagrams::open(hosts).unwrap();
+            let found = datagrams
+                .pairs
+                .iter()
+                .map(|pair| pair.rtp.local_addr().ip());
+            let bound: IpAddr = bound.parse().unwrap();
+            assert_eq!(found.collect::<Vec<_>>(), [bound]);
+        }
     }
 }

@@ -18,9 +18,9 @@ pub(crate) struct Stream {
     sequence: u16,
     /// The recorded source whose numbers are known, what is added to them.
     source: Option<Source>,
-    /// The last packet: its timestamp as sent, and when it had come.
-    last: Option<(u32, Duration)>,
-    /// A moment of the film and its timestamp.
+    /// The last packet since it began: when it had come, and its timestamp at scale 1.
+    last: Option<(Duration, u32)>,
+    /// A moment of the film and its timestamp; known once there is a source.
     moment: (Duration, u32),
     /// How much faster than it was recorded it is to be shown.
     scale: f64,
@@ -67,7 +67,7 @@ impl Stream {
         (start, scale): (Duration, f64),
         packets: impl Iterator<Item = &'a Replayed>,
     ) -> Option<Onset> {
-        self.source = None;
+        (self.source, self.last) = (None, None);
         self.scale = scale;
         let mut first: Option<(Header, Duration)> = None;
         // When the first packet would have come by the way of the quickest one, in nanoseconds.
@@ -95,6 +95,11 @@ impl Stream {
         })
     }
 
+    /// Whether a packet of it was seen: before, no moment has a timestamp.
+    pub(crate) const fn has_begun(&self) -> bool {
+        self.source.is_some()
+    }
+
     /// Gives a packet that came at `at` the stream's numbers; false if it is no RTP.
     pub(crate) fn rewrite(&mut self, bytes: &mut [u8], at: Duration) -> bool {
         let Ok(packet) = Packet::decode(bytes) else {
@@ -103,7 +108,12 @@ impl Stream {
         let (header, len) = (packet.header, packet.payload.len());
         let source = match self.source {
             Some(source) if source.ssrc == header.ssrc => source,
-            _ => self.adopt(&header, at),
+            Some(_) => self.adopt(&header, at),
+            None => {
+                let source = self.adopt(&header, at);
+                self.moment = (at, header.timestamp.wrapping_add(source.timestamp));
+                source
+            }
         };
         let Some(mut fields) = HeaderMut::of(bytes) else {
             return false;
@@ -116,7 +126,7 @@ impl Stream {
         if sequence.wrapping_sub(self.sequence) < 1 << 15 {
             self.sequence = sequence.wrapping_add(1);
         }
-        self.last = Some((timestamp, at));
+        self.last = Some((at, header.timestamp.wrapping_add(source.timestamp)));
         self.packets = self.packets.wrapping_add(1);
         self.bytes = self.bytes.wrapping_add(len as u32);
         true
@@ -124,26 +134,32 @@ impl Stream {
 
     fn numbers(&self, header: &Header, source: Source) -> (u16, u32) {
         let timestamp = header.timestamp.wrapping_add(source.timestamp);
+        let sequence = header.sequence.wrapping_add(source.sequence);
         if self.scale == 1.0 {
-            return (header.sequence.wrapping_add(source.sequence), timestamp);
+            return (sequence, timestamp);
         }
-        // RFC 2326 section 12.34: timestamps are those of the time in which it is shown. What
-        // was left out between is no loss.
+        // RFC 2326 section 12.34: timestamps are those of the time in which it is shown.
         let begin = self.moment.1;
         let ahead = f64::from(timestamp.wrapping_sub(begin) as i32) / self.scale;
-        (self.sequence, begin.wrapping_add(ahead as i32 as u32))
+        // What was left out between key frames is no loss.
+        let sequence = match self.scale > 1.0 {
+            true => self.sequence,
+            false => sequence,
+        };
+        (sequence, begin.wrapping_add(ahead as i64 as u32))
     }
 
     /// Another source: its numbers go on where those of the one before ended.
     fn adopt(&mut self, header: &Header, at: Duration) -> Source {
-        let timestamp = match (self.source, self.last) {
+        let timestamp = match self.source {
             // It takes the place of another within the film.
-            (Some(_), Some((last, then))) => {
+            Some(_) => {
+                let (then, last) = self.last.unwrap_or(self.moment);
                 let passed = at.saturating_sub(then).as_nanos() * u128::from(self.rate);
                 let next = last.wrapping_add((passed / 1_000_000_000) as u32);
                 next.wrapping_sub(header.timestamp)
             }
-            _ => 0,
+            None => 0,
         };
         let source = Source {
             ssrc: header.ssrc,
@@ -156,22 +172,29 @@ impl Stream {
 
     /// A report (RFC 3550 section 6.4.1): it is now `ntp`, and the film is at `at`.
     pub(crate) fn report(&self, at: Duration, ntp: u64) -> Vec<u8> {
+        let mut compound = Vec::new();
+        match self.has_begun() {
+            true => rtcp::sender_report(&mut compound, &self.info(at, ntp), &[]),
+            // RFC 3550 section 6.4: who sent nothing has a receiver's report.
+            false => rtcp::receiver_report(&mut compound, self.ssrc, &[]),
+        }
+        // One name for all tracks: they have one clock.
+        rtcp::source_name(&mut compound, self.ssrc, "sangam");
+        compound
+    }
+
+    fn info(&self, at: Duration, ntp: u64) -> SenderInfo {
         let (moment, timestamp) = self.moment;
         let passed = at.as_nanos() as i128 - moment.as_nanos() as i128;
         let ticks = passed * i128::from(self.rate) / 1_000_000_000;
         let ticks = (ticks as f64 / self.scale) as i64;
-        let info = SenderInfo {
+        SenderInfo {
             ssrc: self.ssrc,
             ntp,
             timestamp: timestamp.wrapping_add(ticks as u32),
             packets: self.packets,
             bytes: self.bytes,
-        };
-        let mut compound = Vec::new();
-        rtcp::sender_report(&mut compound, &info, &[]);
-        // One name for all tracks: they have one clock.
-        rtcp::source_name(&mut compound, self.ssrc, "sangam");
-        compound
+        }
     }
 
     /// The same with its end (RFC 3550 section 6.6).
@@ -261,6 +284,44 @@ mod tests {
         let other = packet(2, (7, 800), MS * 14);
         assert_eq!(send(&mut stream, other), (103, 11));
         assert!(!stream.rewrite(&mut [0; 3], MS));
+    }
+
+    #[test]
+    fn slow_motion_keeps_losses_and_its_pace_where_another_source_goes_on() {
+        let mut stream = Stream::new(7, 1_000, 100);
+        let first = [packet(1, (10, 0), MS * 1_000)];
+        stream.begin((MS * 1_000, 0.5), first.iter()).unwrap();
+        let [one] = first;
+        assert_eq!(send(&mut stream, one), (100, 0));
+        let later = packet(1, (12, 500), MS * 1_500);
+        assert_eq!(send(&mut stream, later), (102, 1_000));
+        let other = packet(2, (7, 800), MS * 1_600);
+        assert_eq!(send(&mut stream, other), (103, 1_200));
+        // What was sent before a jump says nothing about the time behind it.
+        let first = [packet(1, (90, 9_000), MS * 9_000)];
+        stream.begin((MS * 9_000, 1.0), first.iter()).unwrap();
+        let other = packet(2, (8, 1_000), MS * 9_100);
+        assert_eq!(send(&mut stream, other), (104, 9_100));
+        // More ticks than 31 bits have.
+        let first = [packet(1, (0, 0), MS)];
+        stream.begin((MS, 0.25), first.iter()).unwrap();
+        let late = packet(1, (1, 1 << 30), MS * (1 << 30));
+        assert_eq!(send(&mut stream, late).1, 0);
+    }
+
+    #[test]
+    fn a_track_that_begins_later_is_reported_on_from_then_on() {
+        let mut stream = Stream::new(7, 1_000, 0);
+        assert_eq!(stream.begin((MS, 1.0), [].iter()), None);
+        assert!(!stream.has_begun());
+        let report = stream.report(MS * 500, 0);
+        let first = rtcp::packets(&report).next().unwrap().unwrap();
+        assert!(
+            matches!(first, rtcp::Packet::ReceiverReport(7, _)),
+            "{first:?}"
+        );
+        send(&mut stream, packet(1, (0, 500), MS * 2_000));
+        assert_eq!(stream.info(MS * 2_100, 0).timestamp, 600);
     }
 
     #[test]

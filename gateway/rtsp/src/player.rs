@@ -7,7 +7,7 @@ use sangam_archive::Replayed;
 use sangam_model::Time;
 
 use crate::limits::{AHEAD, AHEAD_MAX, LATE_MAX};
-use crate::reading::{Chunk, Reader};
+use crate::reading::{Chunk, Job, Reader};
 
 /// What a client asked for; places count from the begin of the recording.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -97,8 +97,8 @@ impl Player {
         self.state = State::Paused;
     }
 
-    /// What is to be read now, if something is: by whom, and from where if not on.
-    pub(crate) fn job(&mut self) -> Option<(Box<Reader>, Option<Duration>)> {
+    /// What is to be read now, if something is.
+    pub(crate) fn job(&mut self) -> Option<Job> {
         let span = match (self.ahead.front(), self.ahead.back()) {
             (Some(first), Some(last)) => last.at.saturating_sub(first.at),
             _ => Duration::ZERO,
@@ -149,6 +149,12 @@ impl Player {
 
     /// Begins now: where, not before `zero`.
     pub(crate) fn begin(&mut self, now: Time, zero: Duration) -> Duration {
+        if self.wish.from.is_none()
+            && let Some(next) = self.ahead.front()
+        {
+            // It was read since it was to go on.
+            self.from = next.at;
+        }
         self.from = self.from.max(zero);
         self.origin = now;
         self.state = State::Playing;
@@ -234,5 +240,97 @@ impl Player {
         self.ahead.clear();
         self.bytes = 0;
         self.is_last = false;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use sangam_archive::record::TrackInfo;
+    use sangam_archive::{Recording, RecordingId, Track};
+    use sangam_model::{Class, MediaInfo, Topic};
+
+    use super::*;
+    use crate::film::Film;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    fn player() -> Player {
+        let info = TrackInfo {
+            recording: RecordingId(1),
+            topic: Topic::new("test/audio").unwrap(),
+            media: MediaInfo {
+                class: Class::Audio,
+                payload_type: 111,
+                channels: 2,
+                clock_rate: 48_000,
+                encoding: "opus".to_owned(),
+                fmtp: String::new(),
+            },
+        };
+        let track = Track {
+            number: 1,
+            info,
+            packets: 2,
+            bytes: 2,
+            first: 0,
+            last: 5_000_000_000,
+        };
+        let recording = Recording {
+            id: RecordingId(1),
+            name: "film".to_owned(),
+            begin: 0,
+            end: 5_000_000_000,
+            whole: true,
+            tracks: vec![track],
+            segments: Vec::new(),
+        };
+        let film = Film::new(recording).unwrap();
+        Player::new(Reader::new(Path::new("nowhere"), &film))
+    }
+
+    fn wish(from: Option<Duration>) -> Wish {
+        Wish {
+            from,
+            until: None,
+            speed: 1.0,
+            scale: 1.0,
+        }
+    }
+
+    fn read(player: &mut Player, at: Duration) {
+        let (reader, seek) = player.job().unwrap();
+        let packet = Replayed {
+            at,
+            track: 0,
+            is_rtcp: false,
+            flags: 0,
+            layer: 0,
+            payload: b"packet".to_vec(),
+        };
+        let chunk = Chunk {
+            start: seek,
+            packets: vec![packet],
+            is_last: false,
+        };
+        player.take(reader, Some(chunk));
+    }
+
+    #[test]
+    fn a_film_that_stopped_with_nothing_ahead_goes_on_with_what_comes() {
+        let mut player = player();
+        player.start(wish(Some(Duration::ZERO)));
+        read(&mut player, MS * 20);
+        let now = Time::ZERO + MS * 1_000;
+        player.begin(now, Duration::ZERO);
+        assert_eq!(player.due(now + MS * 40).unwrap().at, MS * 20);
+        player.pause();
+        player.start(wish(None));
+        assert!(!player.is_set());
+        read(&mut player, MS * 5_000);
+        let later = now + MS * 9_000;
+        assert_eq!(player.begin(later, Duration::ZERO), MS * 5_000);
+        assert_eq!(player.due(later).unwrap().at, MS * 5_000);
     }
 }

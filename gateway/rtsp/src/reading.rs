@@ -18,14 +18,8 @@ const THREADS: usize = 4;
 /// What there is in the archive is looked up again after so long.
 const CATALOGUE_AGE: Duration = Duration::from_secs(1);
 
-/// What is to be read.
-#[derive(Debug)]
-pub(crate) enum Job {
-    /// Find a recording for a connection.
-    Open(u64, String),
-    /// Read on for a session, from elsewhere if it says so.
-    Read(u64, Box<Reader>, Option<Duration>),
-}
+/// Read on, or from elsewhere if it says so.
+pub(crate) type Job = (Box<Reader>, Option<Duration>);
 
 /// What was read.
 #[derive(Debug)]
@@ -57,42 +51,51 @@ pub(crate) struct Reader {
 /// The threads.
 #[derive(Debug)]
 pub(crate) struct Readers {
-    jobs: Option<Sender<Job>>,
+    /// For each connection, the name of a recording; for each session, what it plays. `None` once
+    /// the threads are to end.
+    opens: Option<Sender<(u64, String)>>,
+    reads: Option<Sender<(u64, Job)>>,
     done: Receiver<Done>,
     threads: Vec<JoinHandle<()>>,
     /// Asked for, and not done yet.
     waiting: usize,
 }
 
-/// All that one thread has.
-struct Shared {
+/// What there is in an archive.
+struct Catalogue {
     folder: PathBuf,
-    jobs: Mutex<Receiver<Job>>,
     /// When it was looked up, and what there was.
-    catalogue: Mutex<Option<(Instant, Vec<Recording>)>>,
+    known: Option<(Instant, Vec<Recording>)>,
 }
 
 impl Readers {
-    /// Threads that read the archive in `folder` and wake the server.
+    /// Threads that read the archive in `folder` and wake the server. One looks up what there is:
+    /// that reads every segment's index, and films do not wait behind it.
     ///
     /// # Errors
     /// This machine has no threads for them.
     pub(crate) fn start(folder: PathBuf, waker: &dyn Fn() -> Waker) -> io::Result<Self> {
-        let (jobs, inbox) = channel();
+        let (opens, names) = channel::<(u64, String)>();
+        let (reads, jobs) = channel();
         let (outbox, done) = channel();
-        let shared = Arc::new(Shared {
+        let mut catalogue = Catalogue {
             folder,
-            jobs: Mutex::new(inbox),
-            catalogue: Mutex::new(None),
-        });
-        let mut threads = Vec::new();
+            known: None,
+        };
+        let open = move || {
+            let (connection, name) = names.recv().ok()?;
+            Some(Done::Opened(connection, catalogue.open(&name)))
+        };
+        let mut threads = vec![spawn(open, outbox.clone(), waker())?];
+        let jobs = Arc::new(Mutex::new(jobs));
         for _ in 0..THREADS {
-            let (shared, outbox, waker) = (shared.clone(), outbox.clone(), waker());
-            let thread = thread::Builder::new().name("sangam-film".to_owned());
-            threads.push(thread.spawn(move || work(&shared, &outbox, &waker))?);
+            let jobs = jobs.clone();
+            let read = move || read(&jobs);
+            threads.push(spawn(read, outbox.clone(), waker())?);
         }
         Ok(Self {
-            jobs: Some(jobs),
+            opens: Some(opens),
+            reads: Some(reads),
             done,
             threads,
             waiting: 0,
@@ -104,13 +107,18 @@ impl Readers {
         self.waiting >= JOBS_MAX
     }
 
-    /// Asks for something.
-    pub(crate) fn ask(&mut self, job: Job) {
+    /// Finds a recording for a connection.
+    pub(crate) fn open(&mut self, connection: u64, name: String) {
         self.waiting += 1;
-        let sent = self.jobs.as_ref().map(|jobs| jobs.send(job));
-        if !matches!(sent, Some(Ok(()))) {
-            tracing::error!("nobody reads films any more");
-        }
+        let sent = self.opens.as_ref();
+        check(sent.is_some_and(|opens| opens.send((connection, name)).is_ok()));
+    }
+
+    /// Reads for a session.
+    pub(crate) fn read(&mut self, session: u64, job: Job) {
+        self.waiting += 1;
+        let sent = self.reads.as_ref();
+        check(sent.is_some_and(|reads| reads.send((session, job)).is_ok()));
     }
 
     /// The next that is done.
@@ -123,7 +131,7 @@ impl Readers {
 
 impl Drop for Readers {
     fn drop(&mut self) {
-        self.jobs = None;
+        (self.opens, self.reads) = (None, None);
         for thread in self.threads.drain(..) {
             if thread.join().is_err() {
                 tracing::error!("a reader of films had panicked");
@@ -132,36 +140,51 @@ impl Drop for Readers {
     }
 }
 
-fn work(shared: &Shared, outbox: &Sender<Done>, waker: &Waker) {
-    loop {
-        let jobs = shared.jobs.lock().unwrap_or_else(PoisonError::into_inner);
-        let job = jobs.recv();
-        drop(jobs);
-        let done = match job {
-            Ok(Job::Open(connection, name)) => Done::Opened(connection, shared.open(&name)),
-            Ok(Job::Read(session, mut reader, seek)) => {
-                let chunk = reader.read(seek);
-                Done::Read(session, reader, chunk)
-            }
-            Err(_) => return,
-        };
-        if outbox.send(done).is_err() {
-            return;
-        }
-        waker.wake();
+fn check(is_sent: bool) {
+    if !is_sent {
+        tracing::error!("nobody reads films any more");
     }
 }
 
-impl Shared {
+/// A thread that works until there is nothing more to come.
+fn spawn(
+    mut work: impl FnMut() -> Option<Done> + Send + 'static,
+    outbox: Sender<Done>,
+    waker: Waker,
+) -> io::Result<JoinHandle<()>> {
+    let thread = thread::Builder::new().name("sangam-film".to_owned());
+    thread.spawn(move || {
+        while let Some(done) = work() {
+            if outbox.send(done).is_err() {
+                return;
+            }
+            waker.wake();
+        }
+    })
+}
+
+fn read(jobs: &Mutex<Receiver<(u64, Job)>>) -> Option<Done> {
+    let inbox = jobs.lock().unwrap_or_else(PoisonError::into_inner);
+    let job = inbox.recv();
+    drop(inbox);
+    let (session, (mut reader, seek)) = job.ok()?;
+    let chunk = reader.read(seek);
+    Some(Done::Read(session, reader, chunk))
+}
+
+impl Catalogue {
     /// The recording with this name, the latest of several, or the one whose number begins so.
-    fn open(&self, name: &str) -> io::Result<Option<Arc<Film>>> {
-        let known = self.catalogue.lock();
-        let mut known = known.unwrap_or_else(PoisonError::into_inner);
-        let all = match known.take() {
-            Some((since, all)) if since.elapsed() < CATALOGUE_AGE => (since, all),
-            _ => (Instant::now(), Archive::new(&self.folder).recordings()?),
+    fn open(&mut self, name: &str) -> io::Result<Option<Arc<Film>>> {
+        let known = self.known.take();
+        let all = match known.filter(|(since, _)| since.elapsed() < CATALOGUE_AGE) {
+            Some(known) => known,
+            None => {
+                let all = Archive::new(&self.folder).recordings()?;
+                // A slow disk does not make it old.
+                (Instant::now(), all)
+            }
         };
-        let all = &known.insert(all).1;
+        let all = &self.known.insert(all).1;
         let named = all.iter().rev().find(|one| one.name == name);
         let mut numbered = all.iter().filter(|one| {
             let number = one.id.to_string();
@@ -198,16 +221,73 @@ impl Reader {
                 chunk.is_last = true;
                 return Ok(chunk);
             };
-            if next.is_rtcp || !self.tracks.contains(&next.track) {
-                continue;
-            }
+            // What is passed over costs others as much time: then there may be no packet at all.
             bytes += next.payload.len();
-            let first = chunk.packets.first().map_or(next.at, |first| first.at);
-            let span = next.at.saturating_sub(first);
-            chunk.packets.push(next);
-            if span >= CHUNK || bytes >= CHUNK_MAX {
+            let at = next.at;
+            if !next.is_rtcp && self.tracks.contains(&next.track) {
+                chunk.packets.push(next);
+            }
+            let first = chunk.packets.first().map_or(at, |first| first.at);
+            if at.saturating_sub(first) >= CHUNK || bytes >= CHUNK_MAX {
                 return Ok(chunk);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sangam_archive::record::{Kind, Record, TrackInfo};
+    use sangam_archive::{Log, RecordingId};
+    use sangam_model::{Class, MediaInfo, Topic};
+    use tempfile::TempDir;
+
+    use super::*;
+
+    fn info() -> TrackInfo {
+        TrackInfo {
+            recording: RecordingId(7),
+            topic: Topic::new("test/audio").unwrap(),
+            media: MediaInfo {
+                class: Class::Audio,
+                payload_type: 111,
+                channels: 2,
+                clock_rate: 48_000,
+                encoding: "opus".to_owned(),
+                fmtp: String::new(),
+            },
+        }
+    }
+
+    #[test]
+    fn nobody_waits_for_what_is_passed_over() {
+        let folder = TempDir::new().unwrap();
+        let archive = Archive::new(folder.path());
+        let mut log = Log::new(archive.medium().unwrap(), (1, 1)).unwrap();
+        log.begin(RecordingId(7), "film", 1).unwrap();
+        let track = log.track(info());
+        let kinds = [&[Kind::Packet][..], &[Kind::Rtcp; 600], &[Kind::Packet]];
+        for (time, kind) in (1..).zip(kinds.concat()) {
+            log.packet(&Record {
+                track,
+                ..Record::new(kind, time, &[0; 1_000])
+            });
+        }
+        log.close(1_000);
+        let mut catalogue = Catalogue {
+            folder: folder.path().to_owned(),
+            known: None,
+        };
+        let film = catalogue.open("film").unwrap().unwrap();
+        let mut reader = Reader::new(folder.path(), &film);
+        let mut found = Vec::new();
+        loop {
+            let chunk = reader.read(None).unwrap();
+            found.push(chunk.packets.len());
+            if chunk.is_last {
+                break;
+            }
+        }
+        assert_eq!(found, [1, 0, 1]);
     }
 }

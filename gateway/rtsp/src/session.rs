@@ -9,7 +9,7 @@ use sangam_wire::Flags;
 
 use crate::egress::{Onset, Stream};
 use crate::film::Film;
-use crate::limits::REPORT_EVERY;
+use crate::limits::{OUTBOUND_HIGH, REPORT_EVERY};
 use crate::player::{Player, State};
 
 /// By what packets go.
@@ -106,7 +106,8 @@ impl Session {
         (start, onsets.collect())
     }
 
-    /// Appends what is due, at most `max` packets, and reports; `ntp` is now.
+    /// Appends what is due and reports; `ntp` is now. At most `max` packets, and so many bytes
+    /// that a connection with room for packets has room for these.
     pub(crate) fn turn(
         &mut self,
         (now, ntp): (Time, u64),
@@ -120,15 +121,16 @@ impl Session {
         if self.reported == Time::ZERO || now.since(self.reported) >= REPORT_EVERY {
             self.reported = now;
             let at = self.player.at(now);
-            let reports = self.outlets.iter().map(|outlet| Sent {
-                to: outlet.pair.1,
-                is_rtcp: true,
-                bytes: outlet.stream.report(at, ntp),
-            });
-            out.extend(reports);
+            let begun = self.outlets.iter();
+            let begun = begun.filter(|outlet| outlet.stream.has_begun());
+            out.extend(begun.map(|outlet| outlet.report(at, ntp)));
         }
         let scale = self.player.wish().scale;
+        let mut bytes = 0;
         for _ in 0..max {
+            if bytes >= OUTBOUND_HIGH / 2 {
+                break;
+            }
             let Some(mut next) = self.player.due(now) else {
                 break;
             };
@@ -140,10 +142,15 @@ impl Session {
             if !is_shown(self.film.class(outlet.track), next.flags, scale) {
                 continue;
             }
+            let is_first = !outlet.stream.has_begun();
             if !outlet.stream.rewrite(&mut next.payload, next.at) {
                 turn.unreadable += 1;
                 continue;
             }
+            if is_first {
+                out.push(outlet.report(self.player.at(now), ntp));
+            }
+            bytes += next.payload.len();
             out.push(Sent {
                 to: outlet.pair.0,
                 is_rtcp: false,
@@ -152,6 +159,8 @@ impl Session {
         }
         if self.player.is_over() {
             turn.ended = true;
+            // Until now it was heard of by what it took.
+            self.heard = now;
             let at = self.player.at(now);
             self.player.state = State::Ended;
             let byes = self.outlets.iter().map(|outlet| Sent {
@@ -162,6 +171,17 @@ impl Session {
             out.extend(byes);
         }
         turn
+    }
+}
+
+impl Outlet {
+    /// A report on it: it is now `ntp`, and the film is at `at`.
+    fn report(&self, at: Duration, ntp: u64) -> Sent {
+        Sent {
+            to: self.pair.1,
+            is_rtcp: true,
+            bytes: self.stream.report(at, ntp),
+        }
     }
 }
 

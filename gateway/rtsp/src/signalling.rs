@@ -12,7 +12,7 @@ use crate::film::Film;
 use crate::message::{Answer, Request};
 use crate::player::{State, Wish};
 use crate::range::{self, Part};
-use crate::reading::{Done, Job};
+use crate::reading::Done;
 use crate::sdp;
 use crate::session::{Carrier, Session};
 use crate::turn::Engine;
@@ -91,7 +91,9 @@ impl Engine {
                 };
                 if let Err(error) = &chunk {
                     tracing::warn!(%error, "a film cannot be read");
-                    self.counts.failed.one();
+                    // Whoever asked to begin is answered so, and counted with it.
+                    let is_asked = session.asker.is_some();
+                    self.counts.failed.add(u64::from(!is_asked));
                 }
                 session.player.take(reader, chunk.ok());
                 self.begin(number, now);
@@ -138,6 +140,7 @@ impl Engine {
         let count = match answer.status {
             StatusCode::BadRequest => Some(&counts.malformed),
             StatusCode::NotFound => Some(&counts.not_found),
+            StatusCode::ParameterNotUnderstood => Some(&counts.unknown_parameter),
             StatusCode::NotEnoughBandwidth => Some(&counts.sessions_refused),
             StatusCode::SessionNotFound => Some(&counts.no_session),
             StatusCode::MethodNotValidInThisState | StatusCode::AggregateOperationNotAllowed => {
@@ -175,7 +178,7 @@ impl Engine {
         if self.readers.is_full() {
             return Some(Answer::new(StatusCode::ServiceUnavailable));
         }
-        self.readers.ask(Job::Open(number, name.to_owned()));
+        self.readers.open(number, name.to_owned());
         None
     }
 
@@ -243,8 +246,8 @@ impl Engine {
             speed,
             scale,
         });
-        if let Some((reader, seek)) = session.player.job() {
-            self.readers.ask(Job::Read(key, reader, seek));
+        if let Some(job) = session.player.job() {
+            self.readers.read(key, job);
         }
         Ok(None)
     }

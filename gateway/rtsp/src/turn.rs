@@ -1,6 +1,6 @@
 //! The server's thread, turn by turn: who has something to say, what was read, what is due.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::os::fd::AsFd;
@@ -23,7 +23,7 @@ use crate::egress::ntp;
 use crate::limits::BURST_MAX;
 use crate::message::Answer;
 use crate::player::State;
-use crate::reading::{Job, Readers};
+use crate::reading::Readers;
 use crate::server::Settings;
 use crate::session::{Carrier, Sent, Session};
 
@@ -133,10 +133,12 @@ impl Engine {
         waited?;
         let now = clock::now();
         let events: Vec<_> = self.events.iter().collect();
+        if events.iter().any(|event| event.token == DATAGRAMS) {
+            self.reports(now);
+        }
         for event in events {
             match event.token {
-                SLEEPER => {}
-                DATAGRAMS => self.reports(now),
+                SLEEPER | DATAGRAMS => {}
                 token if token >= CONNECTIONS => self.connection(event, now),
                 token => self.accept(token, now),
             }
@@ -239,12 +241,16 @@ impl Engine {
         }
         if event.writable {
             self.flush(number, now);
-            let waiting = self.sessions.iter();
-            let waiting = waiting.filter(|(_, one)| one.connection == number && one.stalled);
-            let waiting: Vec<_> = waiting.map(|(session, _)| *session).collect();
-            for session in waiting {
-                self.pace(session, now);
-            }
+        }
+    }
+
+    /// Sends on what waited for a connection.
+    fn resume(&mut self, number: u64, now: Time) {
+        let waiting = self.sessions.iter();
+        let waiting = waiting.filter(|(_, one)| one.connection == number && one.stalled);
+        let waiting: Vec<_> = waiting.map(|(session, _)| *session).collect();
+        for session in waiting {
+            self.pace(session, now);
         }
     }
 
@@ -285,6 +291,10 @@ impl Engine {
             if let Err(error) = self.poller.modify(connection.fd(), number, interest) {
                 tracing::warn!(%error, "a connection is not watched");
             }
+        }
+        // Whatever made it flush: nothing else wakes a film that waits.
+        if connection.has_room_again() {
+            self.resume(number, now);
         }
     }
 
@@ -327,15 +337,16 @@ impl Engine {
 
     /// Receiver reports say that somebody is there.
     fn reports(&mut self, now: Time) {
-        for source in self.datagrams.heard() {
-            let sessions = self.sessions.values_mut().filter(|session| {
-                let mut outlets = session.outlets.iter();
-                session.carrier == Carrier::Udp
-                    && session.peer == source.ip().to_canonical()
-                    && outlets.any(|outlet| outlet.pair.1 == source.port())
-            });
-            sessions.for_each(|session| session.heard = now);
-        }
+        let heard = self.datagrams.heard().into_iter();
+        let heard = heard.map(|source| (source.ip().to_canonical(), source.port()));
+        // One pass over the sessions, however much of it is junk.
+        let heard: HashSet<_> = heard.collect();
+        let sessions = self.sessions.values_mut().filter(|session| {
+            let mut outlets = session.outlets.iter();
+            session.carrier == Carrier::Udp
+                && outlets.any(|outlet| heard.contains(&(session.peer, outlet.pair.1)))
+        });
+        sessions.for_each(|session| session.heard = now);
     }
 
     /// Sends what is due of a session, and reads on.
@@ -347,13 +358,13 @@ impl Engine {
         let is_full = carrier.0 == Carrier::Interleaved
             && self
                 .connections
-                .get(&carrier.1)
+                .get_mut(&carrier.1)
                 .is_none_or(Connection::is_full);
         if is_full {
             if !session.stalled {
                 self.counts.stalled.one();
             }
-            // The connection tells when there is room.
+            // `flush` resumes it when there is room.
             session.stalled = true;
             return;
         }
@@ -365,8 +376,8 @@ impl Engine {
         let turn = session.turn((now, wall()), BURST_MAX, &mut out);
         self.counts.unreadable.add(turn.unreadable);
         self.counts.ended.add(u64::from(turn.ended));
-        if let Some((reader, seek)) = session.player.job() {
-            self.readers.ask(Job::Read(number, reader, seek));
+        if let Some(job) = session.player.job() {
+            self.readers.read(number, job);
         }
         let next = session.player.next();
         let to = (session.peer, session.local);

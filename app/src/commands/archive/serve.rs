@@ -5,6 +5,7 @@ use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use sangam_rtsp::{Counted, Credentials, Rtsp, Settings};
 use serde_json::{Map, Value, json};
 
@@ -18,6 +19,8 @@ use crate::stop::Stop;
 /// How often the counts are shown, and how soon the wish to end is noticed.
 const SECOND: Duration = Duration::from_secs(1);
 const NAP: Duration = Duration::from_millis(50);
+/// Open files that are no connections: listeners, sockets, what is read.
+const FILES_ELSE: usize = 64;
 const HEAD: [&str; 3] = ["COUNT", "WHAT", "NUMBER"];
 
 /// Serves until the user's patience ends.
@@ -35,11 +38,19 @@ pub(super) fn run(place: &Place, options: &ArchiveServeArgs, as_json: bool) -> R
     if is_open && credentials.is_none() {
         tracing::warn!("whoever reaches this address may see every recording: no --credentials");
     }
+    let connections_max = connections(options.players, open_files());
+    if connections_max < options.players {
+        tracing::warn!(
+            "{connections_max} connections instead of {}: raise the limit of open files by \
+             `ulimit -Hn`, or LimitNOFILE= in the service",
+            options.players
+        );
+    }
     let server = Rtsp::start(Settings {
         listen: options.listen.clone(),
         archive: place.folder.clone(),
         credentials,
-        connections_max: options.players,
+        connections_max,
         sessions_max: options.players,
         per_address: options.players_per_address,
         ..Settings::default()
@@ -69,6 +80,29 @@ pub(super) fn run(place: &Place, options: &ArchiveServeArgs, as_json: bool) -> R
         output::json_line(&to_json("summary", &server.counts()));
     }
     Ok(())
+}
+
+/// Connections that fit so many open files.
+fn connections(wanted: usize, files: usize) -> usize {
+    wanted.min(files.saturating_sub(FILES_ELSE))
+}
+
+/// Raises the limit of open files as far as this process may; where it is then.
+fn open_files() -> usize {
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    let raised = Rlimit {
+        current: maximum,
+        maximum,
+    };
+    let limit = match setrlimit(Resource::Nofile, raised) {
+        Ok(()) => maximum,
+        Err(error) => {
+            tracing::warn!(%error, "the limit of open files stays where it is");
+            current
+        }
+    };
+    let limit = limit.map(usize::try_from);
+    limit.map_or(usize::MAX, |limit| limit.unwrap_or(usize::MAX))
 }
 
 /// The name and the password that stand in a file.
@@ -103,4 +137,17 @@ fn to_json(event: &str, counts: &[Counted]) -> Value {
     let mut line = Map::from_iter(counts);
     line.insert("event".to_owned(), json!(event));
     Value::Object(line)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn connections_leave_files_for_the_rest() {
+        assert_eq!(connections(1_024, 1_024), 960);
+        assert_eq!(connections(1_024, usize::MAX), 1_024);
+        assert_eq!(connections(8, 10), 0);
+        assert!(open_files() > FILES_ELSE);
+    }
 }

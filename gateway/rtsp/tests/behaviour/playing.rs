@@ -1,6 +1,7 @@
 use std::net::UdpSocket;
 use std::time::{Duration, Instant};
 
+use sangam_rtsp::Settings;
 use sangam_wire::rtcp;
 use sangam_wire::rtp::{Header, Packet};
 
@@ -209,9 +210,8 @@ fn fast_forward_shows_the_key_frames_and_no_sound() {
     }
 }
 
-#[test]
-fn a_film_comes_by_udp_and_faster() {
-    let stage = Stage::new(200);
+/// A client that has set up the picture by UDP, its sockets and the answer.
+fn by_udp(stage: &Stage) -> (Client, [UdpSocket; 2], Answer) {
     let mut client = stage.client();
     let sockets = [(); 2].map(|()| UdpSocket::bind("127.0.0.1:0").unwrap());
     let ports = sockets
@@ -224,8 +224,44 @@ fn a_film_comes_by_udp_and_faster() {
     let video = format!("{}/trackID=0", stage.url);
     let answer = client.ask("SETUP", &video, &[&transport]);
     assert_eq!(answer.status, 200, "{answer:?}");
+    (client, sockets, answer)
+}
+
+/// The session's header.
+fn session(answer: &Answer) -> String {
     let session = answer.headers["session"].split(';').next().unwrap();
-    let session = format!("Session: {session}");
+    format!("Session: {session}")
+}
+
+#[test]
+fn reports_keep_a_film_that_comes_by_udp() {
+    let settings = Settings {
+        timeout: Duration::from_secs(2),
+        ..Settings::default()
+    };
+    let stage = Stage::with(250, 100, settings);
+    let (mut client, sockets, answer) = by_udp(&stage);
+    let words = answer.headers["transport"].split(';');
+    let port = words
+        .filter_map(|word| word.strip_prefix("server_port="))
+        .find_map(|ports| ports.split('-').nth(1));
+    let port: u16 = port.unwrap().parse().unwrap();
+    let session = session(&answer);
+    assert_eq!(client.ask("PLAY", &stage.url, &[&session]).status, 200);
+    sockets[0].set_read_timeout(Some(PATIENCE)).unwrap();
+    for _ in 0..250 {
+        sockets[0].recv(&mut [0; 2_000]).unwrap();
+        sockets[1].send_to(b"report", ("127.0.0.1", port)).unwrap();
+    }
+    stage.counts("ended", 1);
+    assert_eq!(stage.count("sessions_expired"), 0);
+}
+
+#[test]
+fn a_film_comes_by_udp_and_faster() {
+    let stage = Stage::new(200);
+    let (mut client, sockets, answer) = by_udp(&stage);
+    let session = session(&answer);
     let play = [&session, "Speed: 4.0", "Scale: -1.0"];
     let answer = client.ask("PLAY", &stage.url, &play);
     let played = (

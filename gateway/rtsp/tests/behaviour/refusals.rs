@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use sangam_rtsp::{Credentials, Settings};
 
+use crate::playing::until_bye;
 use crate::stage::{PATIENCE, Stage};
 
 #[test]
@@ -88,6 +89,16 @@ fn an_option_that_is_not_known_is_named() {
 }
 
 #[test]
+fn there_are_no_parameters() {
+    let stage = Stage::new(10);
+    let mut client = stage.client();
+    let request = format!("SET_PARAMETER {} RTSP/1.0\r\nCSeq: 1\r\n", stage.url);
+    client.send(format!("{request}Content-Length: 6\r\n\r\na: b\r\n").as_bytes());
+    assert_eq!(client.answer().unwrap().status, 451);
+    assert_eq!(stage.count("unknown_parameter"), 1);
+}
+
+#[test]
 fn another_version_and_no_number_are_refused() {
     let stage = Stage::new(10);
     let mut client = stage.client();
@@ -155,6 +166,25 @@ fn a_silent_client_is_forgotten() {
     assert_eq!(another.ask("PLAY", &stage.url, &[&session]).status, 454);
     stage.counts("connections_idle", 1);
     assert!(client.answer().is_none());
+}
+
+#[test]
+fn who_saw_a_film_to_its_end_may_think_about_it() {
+    let settings = Settings {
+        timeout: Duration::from_secs(3),
+        ..Settings::default()
+    };
+    let stage = Stage::with(170, 100, settings);
+    let (mut client, session) = stage.set_up();
+    assert_eq!(client.ask("PLAY", &stage.url, &[&session]).status, 200);
+    for _ in 0..100 {
+        client.packet().unwrap();
+    }
+    // Somebody who says nothing since the film's first second is gone before who saw its end.
+    let _silent = stage.set_up();
+    until_bye(&mut client);
+    stage.counts("sessions_expired", 1);
+    assert_eq!(client.ask("PLAY", &stage.url, &[&session]).status, 200);
 }
 
 #[test]
