@@ -124,7 +124,7 @@ impl Place {
         let rights = tokens.check(token).map_err(|error| {
             Problem::unauthorized(error.to_string()).with("code", "invalid_token")
         })?;
-        let until_ms = rights.expires.saturating_mul(1_000);
+        let until_ms = tokens.end_ms(&rights);
         let grants = rights.grants(Time::NEVER);
         if !grants.may_subscribe(&Filter::from(&self.board)) {
             return Err(
