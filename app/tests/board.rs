@@ -215,6 +215,28 @@ fn strangers_and_nonsense_are_refused_in_words() {
 }
 
 #[test]
+fn who_has_not_come_in_takes_no_room_and_a_member_has_four_boards() {
+    let broker = Broker::start(&[]);
+    let at = "acme/weekly/main/m1";
+    let dial = || Page::dial(broker.http, at, None).unwrap();
+    let _silent: Vec<_> = (0..8).map(|_| dial()).collect();
+    let mut boards: Vec<_> = (0..4).map(|_| Page::open(&broker, "m1")).collect();
+    let greeted = || {
+        let mut page = dial();
+        page.say(&json!({ "type": "open" }));
+        page.word()
+    };
+    assert_eq!(greeted()["code"], "busy");
+    assert_eq!(refused(&broker, "busy"), 1);
+    let _other = Page::open(&broker, "m2");
+    boards.pop();
+    let until = Instant::now() + PATIENCE;
+    while greeted()["type"] != "open" {
+        assert!(Instant::now() < until);
+    }
+}
+
+#[test]
 fn a_token_opens_its_own_room_and_draws_for_its_own_member() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name).display().to_string();

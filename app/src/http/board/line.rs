@@ -71,39 +71,15 @@ struct Line {
     pinged: Instant,
 }
 
-pub(super) async fn serve(
-    state: Arc<State>,
-    (place, _ticket): (Place, Ticket),
-    mut socket: WebSocket,
-) {
+pub(super) async fn serve(state: Arc<State>, place: Place, mut socket: WebSocket) {
     let boards = Arc::clone(&state.boards);
     let greeted = timeout(GREETING, greeting(&mut socket)).await;
-    let granted = match greeted {
-        Ok(Some(Some(Word::Open { token }))) => {
-            let rights = place.rights(&state.access, token.as_deref());
-            rights.map_err(|problem| (Refused::Token, problem))
-        }
-        Ok(Some(_)) => {
-            let problem = Problem::bad("this is no greeting").with("code", "malformed");
-            Err((Refused::Malformed, problem))
-        }
-        // It left, or said nothing.
-        Ok(None) | Err(_) => return,
-    };
-    let rights = match granted {
-        Ok(rights) => rights,
+    // It left, or said nothing.
+    let Ok(Some(word)) = greeted else { return };
+    let (rights, _ticket, (client, bell)) = match admit(&state, &place, word) {
+        Ok(admitted) => admitted,
         Err((why, problem)) => {
             boards.counts.refuse(why);
-            let _ = say(&mut socket, refusal(problem)).await;
-            return;
-        }
-    };
-    let opened = client(&state, &place);
-    let (client, bell) = match opened {
-        Ok(opened) => opened,
-        Err(error) => {
-            tracing::warn!(%error, "a board cannot be opened");
-            let problem = Problem::unavailable("the board cannot be opened").with("code", "busy");
             let _ = say(&mut socket, refusal(problem)).await;
             return;
         }
@@ -125,6 +101,31 @@ pub(super) async fn serve(
     line.run(&boards).await;
     // It may be gone already.
     let _ = timeout(TAKES, line.socket.send(Message::Close(None))).await;
+}
+
+/// What a page gets by its greeting. Only who may look on takes the room of others.
+fn admit(
+    state: &State,
+    place: &Place,
+    word: Option<Word>,
+) -> Result<(Rights, Ticket, (Client, Bell)), (Refused, Problem)> {
+    let Some(Word::Open { token }) = word else {
+        let problem = Problem::bad("this is no greeting").with("code", "malformed");
+        return Err((Refused::Malformed, problem));
+    };
+    let rights = place.rights(&state.access, token.as_deref());
+    let rights = rights.map_err(|problem| (Refused::Token, problem))?;
+    let busy = |why| {
+        let problem = Problem::unavailable(why).with("code", "busy");
+        (Refused::Busy, problem)
+    };
+    let ticket = state.boards.enter(&place.own);
+    let ticket = ticket.ok_or_else(|| busy("too many boards are open here"))?;
+    let opened = client(state, place).map_err(|error| {
+        tracing::warn!(%error, "a board cannot be opened");
+        busy("the board cannot be opened")
+    })?;
+    Ok((rights, ticket, opened))
 }
 
 /// The first message, if there is one, and its word, if it is understood.
