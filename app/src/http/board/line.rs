@@ -31,7 +31,7 @@ const TAKES: Duration = Duration::from_secs(10);
 const TICK: Duration = Duration::from_millis(100);
 const PING: Duration = Duration::from_secs(10);
 const SILENCE: Duration = Duration::from_secs(25);
-/// Bytes that a page may send each second, and in advance. An event counts as at least some.
+/// Bytes that a page may send each second, and in advance. Every message counts as at least some.
 const BYTES_PER_S: f64 = 262_144.0;
 const BYTES_LEAST: usize = 512;
 const ADVANCE: Duration = Duration::from_secs(4);
@@ -195,6 +195,9 @@ impl Line {
             if !self.tell(boards).await {
                 return;
             }
+            if self.rights.are_over() {
+                return self.expire(boards).await;
+            }
             if let Some(event) = self.waiting.take()
                 && !self.publish(boards, event).await
             {
@@ -221,9 +224,11 @@ impl Line {
         }
     }
 
-    /// Tells the page what has come.
+    /// Tells the page what has come, for as long as it may look on.
     async fn tell(&mut self, boards: &Boards) -> bool {
-        while let Some(received) = self.client.try_recv() {
+        while !self.rights.are_over()
+            && let Some(received) = self.client.try_recv()
+        {
             let message = match received {
                 Received::Reliable(ReliableEvent::Received { payload, .. }) => {
                     boards.counts.tell();
@@ -231,14 +236,12 @@ impl Line {
                 }
                 Received::Reliable(ReliableEvent::Live(_)) => text(json!({ "type": "live" })),
                 Received::Reliable(ReliableEvent::Gap { .. }) => text(json!({ "type": "gap" })),
-                Received::Reliable(ReliableEvent::PublisherEnded(..)) => {
-                    self.publisher = None;
-                    continue;
-                }
-                // The page opens it again, by a new line.
-                Received::Reliable(ReliableEvent::SubscriptionEnded(..)) | Received::Down(_) => {
-                    return false;
-                }
+                // The page opens it again, by a new line, and tells anew what did not come back:
+                // of an ended publisher that is what was accepted and is not held.
+                Received::Reliable(
+                    ReliableEvent::PublisherEnded(..) | ReliableEvent::SubscriptionEnded(..),
+                )
+                | Received::Down(_) => return false,
                 _ => continue,
             };
             if !matches!(timeout(TAKES, self.socket.send(message)).await, Ok(Ok(()))) {
@@ -250,13 +253,11 @@ impl Line {
 
     async fn take(&mut self, boards: &Boards, message: Message) -> bool {
         self.heard = Instant::now();
+        let bytes = len(&message).max(BYTES_LEAST) as f64;
+        let cost = Duration::from_secs_f64(bytes / BYTES_PER_S);
+        self.paid = self.paid.max(self.heard) + cost;
         match message {
-            Message::Binary(event) => {
-                let bytes = event.len().max(BYTES_LEAST) as f64;
-                let cost = Duration::from_secs_f64(bytes / BYTES_PER_S);
-                self.paid = self.paid.max(self.heard) + cost;
-                self.publish(boards, event).await
-            }
+            Message::Binary(event) => self.publish(boards, event).await,
             Message::Text(word) => match serde_json::from_str(&word) {
                 Ok(Word::Open { token }) => self.renew(boards, token.as_deref()).await,
                 Ok(Word::Full) => {
@@ -299,10 +300,8 @@ impl Line {
         match self.send(&event) {
             Ok(()) => boards.counts.take(),
             Err(ReliableError::Full) => self.waiting = Some(event),
-            Err(ReliableError::Unknown) => {
-                self.publisher = None;
-                self.waiting = Some(event);
-            }
+            // The publisher has ended.
+            Err(ReliableError::Unknown) => return false,
             Err(error) => {
                 tracing::debug!(%error, "an event of a board is refused");
                 boards.counts.refuse(Refused::Malformed);
@@ -319,14 +318,14 @@ impl Line {
         publisher.send(event).map(drop)
     }
 
+    async fn expire(&mut self, boards: &Boards) {
+        boards.counts.refuse(Refused::Token);
+        let problem = Problem::unauthorized("the token has expired").with("code", "expired");
+        let _ = say(&mut self.socket, refusal(problem)).await;
+    }
+
     async fn tick(&mut self, boards: &Boards) -> bool {
         let now = Instant::now();
-        if self.rights.are_over() {
-            boards.counts.refuse(Refused::Token);
-            let problem = Problem::unauthorized("the token has expired").with("code", "expired");
-            let _ = say(&mut self.socket, refusal(problem)).await;
-            return false;
-        }
         // While nothing is read, nothing is heard.
         let reads = self.waiting.is_none() && self.paid < now + ADVANCE;
         if reads && now - self.heard > SILENCE {
@@ -338,6 +337,14 @@ impl Line {
         self.pinged = now;
         let ping = Message::Ping(Bytes::new());
         matches!(timeout(TAKES, self.socket.send(ping)).await, Ok(Ok(())))
+    }
+}
+
+fn len(message: &Message) -> usize {
+    match message {
+        Message::Text(word) => word.len(),
+        Message::Binary(bytes) | Message::Ping(bytes) | Message::Pong(bytes) => bytes.len(),
+        Message::Close(_) => 0,
     }
 }
 
