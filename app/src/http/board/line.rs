@@ -74,13 +74,17 @@ struct Line {
 pub(super) async fn serve(state: Arc<State>, place: Place, mut socket: WebSocket) {
     let boards = Arc::clone(&state.boards);
     let greeted = timeout(GREETING, greeting(&mut socket)).await;
-    // It left, or said nothing.
-    let Ok(Some(word)) = greeted else { return };
+    let word = match greeted {
+        Ok(Some(word)) => word,
+        // It left.
+        Ok(None) => return,
+        Err(_) => return boards.counts.refuse(Refused::Silent),
+    };
     let (rights, _ticket, (client, bell)) = match admit(&state, &place, word) {
         Ok(admitted) => admitted,
         Err((why, problem)) => {
             boards.counts.refuse(why);
-            let _ = say(&mut socket, refusal(problem)).await;
+            let _ = say(&mut socket, &boards, refusal(problem)).await;
             return;
         }
     };
@@ -183,12 +187,8 @@ impl Line {
     async fn run(&mut self, boards: &Boards) {
         let mut tick = interval(TICK);
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        if !say(
-            &mut self.socket,
-            json!({ "type": "open", "draws": self.rights.draws }),
-        )
-        .await
-        {
+        let open = json!({ "type": "open", "draws": self.rights.draws });
+        if !say(&mut self.socket, boards, open).await {
             return;
         }
         loop {
@@ -244,7 +244,7 @@ impl Line {
                 | Received::Down(_) => return false,
                 _ => continue,
             };
-            if !matches!(timeout(TAKES, self.socket.send(message)).await, Ok(Ok(()))) {
+            if !hand(&mut self.socket, boards, message).await {
                 return false;
             }
         }
@@ -267,7 +267,7 @@ impl Line {
                 Err(_) => {
                     boards.counts.refuse(Refused::Malformed);
                     let problem = Problem::bad("this is not understood").with("code", "malformed");
-                    say(&mut self.socket, refusal(problem)).await
+                    say(&mut self.socket, boards, refusal(problem)).await
                 }
             },
             Message::Close(_) => false,
@@ -283,7 +283,7 @@ impl Line {
             }
             Err(problem) => {
                 boards.counts.refuse(Refused::Token);
-                let _ = say(&mut self.socket, refusal(problem)).await;
+                let _ = say(&mut self.socket, boards, refusal(problem)).await;
                 false
             }
         }
@@ -295,7 +295,7 @@ impl Line {
             boards.counts.refuse(Refused::Floor);
             let problem = Problem::forbidden("you may look at the board and not draw");
             let problem = problem.with("code", "floor");
-            return say(&mut self.socket, refusal(problem)).await;
+            return say(&mut self.socket, boards, refusal(problem)).await;
         }
         match self.send(&event) {
             Ok(()) => boards.counts.take(),
@@ -321,7 +321,7 @@ impl Line {
     async fn expire(&mut self, boards: &Boards) {
         boards.counts.refuse(Refused::Token);
         let problem = Problem::unauthorized("the token has expired").with("code", "expired");
-        let _ = say(&mut self.socket, refusal(problem)).await;
+        let _ = say(&mut self.socket, boards, refusal(problem)).await;
     }
 
     async fn tick(&mut self, boards: &Boards) -> bool {
@@ -329,14 +329,14 @@ impl Line {
         // While nothing is read, nothing is heard.
         let reads = self.waiting.is_none() && self.paid < now + ADVANCE;
         if reads && now - self.heard > SILENCE {
+            boards.counts.refuse(Refused::Silent);
             return false;
         }
         if now - self.pinged < PING {
             return true;
         }
         self.pinged = now;
-        let ping = Message::Ping(Bytes::new());
-        matches!(timeout(TAKES, self.socket.send(ping)).await, Ok(Ok(())))
+        hand(&mut self.socket, boards, Message::Ping(Bytes::new())).await
     }
 }
 
@@ -358,6 +358,15 @@ fn refusal(problem: Problem) -> Value {
     value
 }
 
-async fn say(socket: &mut WebSocket, value: Value) -> bool {
-    matches!(timeout(TAKES, socket.send(text(value))).await, Ok(Ok(())))
+async fn say(socket: &mut WebSocket, boards: &Boards, value: Value) -> bool {
+    hand(socket, boards, text(value)).await
+}
+
+/// Sends the page a message; false if it is gone, or takes nothing.
+async fn hand(socket: &mut WebSocket, boards: &Boards, message: Message) -> bool {
+    let sent = timeout(TAKES, socket.send(message)).await;
+    if sent.is_err() {
+        boards.counts.refuse(Refused::Slow);
+    }
+    matches!(sent, Ok(Ok(())))
 }

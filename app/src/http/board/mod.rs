@@ -188,7 +188,8 @@ async fn open(
         return Err(Problem::forbidden("this page is none of this broker's")
             .hint("name its broker in page.brokers"));
     }
-    let place = Place::new([&tenant, &session, &room, &member])?;
+    let place = Place::new([&tenant, &session, &room, &member]);
+    let place = place.inspect_err(|_| boards.counts.refuse(Refused::Malformed))?;
     let upgrade = upgrade
         .max_message_size(EVENT_LEN_MAX)
         .max_frame_size(EVENT_LEN_MAX);
