@@ -92,8 +92,10 @@ impl WebRtcPort {
         match self.table.home(inbound.from) {
             Some(Home::Here(key)) => self.drive(key, Some(inbound), cx),
             Some(Home::Shard(shard)) => self.forward(shard, inbound, cx),
-            // RFC 7983 section 7: DTLS.
-            None if matches!(inbound.bytes.first(), Some(20..=63)) => self.wait(inbound, cx),
+            // RFC 7983 section 7: DTLS. Only another shard may know more.
+            None if matches!(inbound.bytes.first(), Some(20..=63)) && self.parts.group.len() > 1 => {
+                self.wait(inbound, cx);
+            }
             None => self.parts.counts.strangers.one(),
         }
     }
@@ -204,7 +206,9 @@ impl WebRtcPort {
                 if !self.table.claim(from, Home::Shard(shard), cx.now) {
                     return self.parts.counts.addresses_full.one();
                 }
-                for flight in self.early.take(cx.now, from) {
+                let (theirs, gone) = self.early.take(cx.now, from);
+                self.parts.counts.strangers.add(gone);
+                for flight in theirs {
                     self.hand_over(shard, flight);
                 }
             }

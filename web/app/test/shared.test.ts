@@ -189,6 +189,10 @@ test("a shape keeps what is known of it, and is refused where that is wrong", ()
   expect(read("a", { ...kept, type: "image" })).toBeUndefined();
   expect(read("a", { ...kept, type: "line" }), "a line has points").toBeUndefined();
   expect(read("a", { ...kept, type: "line", points: [[0, 0], [1, "2"]] })).toBeUndefined();
+  const bound = (names: object) => read("a", { ...kept, type: "line", points: [[0, 0]], startBinding: names });
+  expect(bound({ elementId: "b", focus: 0, gap: 1 })).toBeDefined();
+  expect(bound({ hasOwnProperty: 1 }), "what every object has").toBeUndefined();
+  expect(bound({ valueOf: 1 })).toBeUndefined();
   expect(read("x".repeat(65), kept)).toBeUndefined();
   expect(keep(shape("a", 1, { type: "image" }))).toBeUndefined();
 });
