@@ -92,16 +92,17 @@ impl WebRtcPort {
         match self.table.home(inbound.from) {
             Some(Home::Here(key)) => self.drive(key, Some(inbound), cx),
             Some(Home::Shard(shard)) => self.forward(shard, inbound, cx),
-            // RFC 7983 section 7: DTLS. Only another shard may know more.
-            None if matches!(inbound.bytes.first(), Some(20..=63)) && self.parts.group.len() > 1 => {
-                self.wait(inbound, cx);
-            }
+            // RFC 7983 section 7: DTLS.
+            None if matches!(inbound.bytes.first(), Some(20..=63)) => self.wait(inbound, cx),
             None => self.parts.counts.strangers.one(),
         }
     }
 
     /// Keeps a datagram until a shard says that it is for a peer of its own.
     fn wait(&mut self, inbound: Inbound<'_>, cx: &mut Context<'_>) {
+        if self.parts.group.len() < 2 {
+            return self.parts.counts.strangers.one();
+        }
         let Inbound { from, to, .. } = inbound;
         let Some(packet) = cx.pool.copy(inbound.bytes).map(PacketMut::freeze) else {
             return self.parts.counts.overflow.one();
