@@ -3,11 +3,13 @@
 //! draft-uberti-behave-turn-rest-00 section 2.2, which coturn and others take: the name is the
 //! second since 1970 at which it ends, a colon, and anything; the password its HMAC-SHA1.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use aws_lc_rs::{hmac, rand};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use sangam_node::Sample;
 
 use crate::config::WebRtc;
 
@@ -18,6 +20,7 @@ pub(crate) struct Relays {
     /// How long credentials are good.
     pub(crate) ttl: Duration,
     key: hmac::Key,
+    told: AtomicU64,
 }
 
 /// What a peer shows to a relay.
@@ -36,17 +39,44 @@ impl Relays {
             urls: config.turn.clone(),
             ttl: Duration::from_secs(config.turn_seconds),
             key,
+            told: AtomicU64::new(0),
         };
         (!relays.urls.is_empty()).then_some(relays)
     }
 
-    /// New ones, good from now on; `None` if the system gives no randomness. Each has a name of its
-    /// own, by which relays count, and tells them nothing about whom it is for.
-    pub(crate) fn credentials(&self) -> Option<Credentials> {
-        let mut who = [0; 8];
-        rand::fill(&mut who).ok()?;
+    /// New ones, good from now on; `None` if the system gives no randomness. Relays count by what
+    /// stands behind the colon: it is always the same for one holder of tokens, and tells nothing
+    /// about whom it is for. Without a holder each is another.
+    pub(crate) fn credentials(&self, holder: Option<&str>) -> Option<Credentials> {
+        let who = match holder {
+            Some(holder) => self.who(holder),
+            None => {
+                let mut who = [0; 8];
+                rand::fill(&mut who).ok()?;
+                u64::from_be_bytes(who)
+            }
+        };
         let now = SystemTime::now().duration_since(UNIX_EPOCH).ok()?;
-        Some(self.signed((now + self.ttl).as_secs(), u64::from_be_bytes(who)))
+        self.told.fetch_add(1, Ordering::Relaxed);
+        Some(self.signed((now + self.ttl).as_secs(), who))
+    }
+
+    /// How many were given, for `/metrics`.
+    pub(crate) fn sample(&self) -> Sample {
+        Sample {
+            name: "sangam_relays_told_total",
+            help: "Names and passwords for relays that were given to peers",
+            counter: true,
+            labels: Vec::new(),
+            value: self.told.load(Ordering::Relaxed) as f64,
+        }
+    }
+
+    /// No password: names that are signed for one begin with a digit.
+    fn who(&self, holder: &str) -> u64 {
+        let code = hmac::sign(&self.key, format!("holder {holder}").as_bytes());
+        let bytes = code.as_ref().iter().take(8);
+        bytes.fold(0, |who, byte| (who << 8) | u64::from(*byte))
     }
 
     fn signed(&self, ends_s: u64, who: u64) -> Credentials {
@@ -80,7 +110,14 @@ mod tests {
     #[test]
     fn everybody_has_a_name_of_its_own() {
         let relays = relays("north");
-        assert_ne!(relays.credentials(), relays.credentials());
+        let who = |holder| {
+            let credentials = relays.credentials(holder).unwrap();
+            credentials.username.split_once(':').unwrap().1.to_owned()
+        };
+        assert_ne!(who(None), who(None));
+        assert_eq!(who(Some("acme/anna")), who(Some("acme/anna")));
+        assert_ne!(who(Some("acme/anna")), who(Some("acme/bert")));
+        assert_eq!(relays.sample().value as u64, 6);
     }
 
     #[test]

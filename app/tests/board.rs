@@ -211,7 +211,29 @@ fn strangers_and_nonsense_are_refused_in_words() {
     while page.0.read().is_ok() {}
     assert_eq!(refused(&broker, "full"), 1);
     assert_eq!(refused(&broker, "origin"), 2);
-    assert_eq!(refused(&broker, "malformed"), 4);
+    assert_eq!(refused(&broker, "malformed"), 6);
+}
+
+#[test]
+fn who_has_not_come_in_takes_no_room_and_a_member_has_four_boards() {
+    let broker = Broker::start(&[]);
+    let at = "acme/weekly/main/m1";
+    let dial = || Page::dial(broker.http, at, None).unwrap();
+    let _silent: Vec<_> = (0..8).map(|_| dial()).collect();
+    let mut boards: Vec<_> = (0..4).map(|_| Page::open(&broker, "m1")).collect();
+    let greeted = || {
+        let mut page = dial();
+        page.say(&json!({ "type": "open" }));
+        page.word()
+    };
+    assert_eq!(greeted()["code"], "busy");
+    assert_eq!(refused(&broker, "busy"), 1);
+    let _other = Page::open(&broker, "m2");
+    boards.pop();
+    let until = Instant::now() + PATIENCE;
+    while greeted()["type"] != "open" {
+        assert!(Instant::now() < until);
+    }
 }
 
 #[test]

@@ -80,6 +80,13 @@ impl Tokens {
         self.claims(token)?.rights().map_err(invalid)
     }
 
+    /// When [`Tokens::check`] ceases to believe what these follow from, in milliseconds since
+    /// 1970. It compares whole seconds, of which the last one still counts.
+    pub(crate) fn end_ms(&self, rights: &Rights) -> u64 {
+        let end_s = rights.expires.saturating_add(self.leeway.as_secs());
+        end_s.saturating_add(1).saturating_mul(1_000)
+    }
+
     /// What a token says, if it is to be believed now.
     ///
     /// # Errors

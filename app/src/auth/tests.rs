@@ -163,6 +163,16 @@ fn grants_end_with_the_token_and_its_leeway() {
 }
 
 #[test]
+fn a_token_ends_when_it_is_believed_no_more() {
+    let stage = Stage::new();
+    let tokens = Tokens::of(&stage.auth).unwrap().unwrap();
+    let exp = now() - 50;
+    let claims = Claims { exp, ..claims() };
+    let rights = tokens.check(&stage.key("a.key").sign(&claims).unwrap());
+    assert_eq!(tokens.end_ms(&rights.unwrap()), (exp + 61) * 1_000);
+}
+
+#[test]
 fn issuer_and_audience_count_where_they_are_expected() {
     let mut stage = Stage::new();
     let key = stage.key("a.key");

@@ -23,13 +23,14 @@ pub(crate) struct WebRtc {
 }
 
 impl Default for WebRtc {
-    /// No relay; credentials would be good for half a day, which most meetings do not reach.
+    /// No relay; credentials would be good for ten minutes: members' tokens live for two, and who
+    /// has an allocation keeps it.
     fn default() -> Self {
         Self {
             public: Vec::new(),
             turn: Vec::new(),
             turn_secret: None,
-            turn_seconds: 43_200,
+            turn_seconds: 600,
         }
     }
 }

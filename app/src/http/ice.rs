@@ -11,7 +11,7 @@ use axum::{Json, Router};
 use sangam_control::Problem;
 use serde_json::json;
 
-use super::{Shared, State};
+use super::{Access, Shared, State};
 use crate::turn::{Credentials, Relays};
 
 pub(super) fn routes() -> Router<Arc<State>> {
@@ -20,9 +20,10 @@ pub(super) fn routes() -> Router<Arc<State>> {
 
 /// What `RTCConfiguration` takes as `iceServers`, and for how long; for whoever may be a client.
 async fn servers(state: Shared, headers: HeaderMap) -> Result<impl IntoResponse, Problem> {
-    state.access.client_token(&headers)?;
+    let token = state.access.client_token(&headers)?;
     let mut servers = Vec::new();
-    if let Some((relays, Credentials { username, password })) = relays(&state) {
+    let given = relays(&state, token.as_deref());
+    if let Some((relays, Credentials { username, password })) = given {
         servers.push(json!({
             "urls": relays.urls, "username": username, "credential": password,
         }));
@@ -32,10 +33,10 @@ async fn servers(state: Shared, headers: HeaderMap) -> Result<impl IntoResponse,
     Ok(([(CACHE_CONTROL, "no-store")], Json(body)))
 }
 
-/// RFC 9725 section 4.6: a link for each relay.
-pub(super) fn links(state: &State) -> HeaderMap {
+/// RFC 9725 section 4.6: a link for each relay, for whoever showed a token.
+pub(super) fn links(state: &State, token: Option<&str>) -> HeaderMap {
     let mut headers = HeaderMap::new();
-    let Some((relays, Credentials { username, password })) = relays(state) else {
+    let Some((relays, Credentials { username, password })) = relays(state, token) else {
         return headers;
     };
     for url in &relays.urls {
@@ -48,7 +49,17 @@ pub(super) fn links(state: &State) -> HeaderMap {
     headers
 }
 
-fn relays(state: &State) -> Option<(&Relays, Credentials)> {
+fn relays<'a>(state: &'a State, token: Option<&str>) -> Option<(&'a Relays, Credentials)> {
     let relays = state.relays.as_ref()?;
-    Some((relays, relays.credentials()?))
+    let holder = match token {
+        Some(token) => Some(holder(&state.access, token)?),
+        None => None,
+    };
+    Some((relays, relays.credentials(holder.as_deref())?))
+}
+
+/// Whose token it is. A tenant is one level of a topic, so that no two are written alike.
+fn holder(access: &Access, token: &str) -> Option<String> {
+    let claims = access.tokens.as_ref()?.claims(token).ok()?;
+    Some(format!("{}/{}", claims.tenant, claims.sub))
 }

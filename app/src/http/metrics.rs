@@ -11,6 +11,7 @@ use sangam_node::Sample;
 use sangam_webrtc::WebRtc;
 
 use super::{Shared, ask};
+use crate::turn::Relays;
 
 /// Everything the broker and the process count.
 pub(super) async fn all(state: Shared) -> Result<impl IntoResponse, Problem> {
@@ -29,6 +30,7 @@ pub(super) async fn all(state: Shared) -> Result<impl IntoResponse, Problem> {
         uptime,
     ));
     samples.extend(state.webrtc.iter().flat_map(|gateway| webrtc(gateway)));
+    samples.extend(state.relays.as_ref().map(Relays::sample));
     samples.extend(state.boards.samples());
     samples.extend(process());
     if let Some(api) = &state.sessions {

@@ -151,7 +151,7 @@ async fn nothing_here() -> Problem {
     Problem::not_found("there is nothing here").hint(
         "there are /m/TENANT/SESSION (the meeting page), /v1/page, /healthz, /readyz, \
          /metrics, /v1/broker, /v1/streams, /v1/map, /v1/locate, \
-         /v1/legs, /v1/ice, \
+         /v1/legs, /v1/ice, /v1/boards/TENANT/SESSION/ROOM/MEMBER (a WebSocket), \
          /v1/network, /v1/network.xml, /v1/network.xsd, /v1/xpath, /v1/whip/TOPIC and \
          /v1/whep/TOPIC; where sessions are hosted, /v1/sessions, /v1/openapi.json and \
          /v1/xgsp.xsd",

@@ -66,10 +66,11 @@ async fn join(
     offer: String,
 ) -> Result<Response, Problem> {
     is(headers, SDP)?;
+    let token = state.access.client_token(headers)?;
     let join = Join {
         wish,
         offer,
-        token: state.access.client_token(headers)?,
+        token: token.clone(),
         address: caller.ip(),
     };
     let joined = ask(state, move |gateway| gateway.join(join)).await?;
@@ -79,7 +80,7 @@ async fn join(
         (ETAG, etag(&joined)),
         (ACCEPT_PATCH, FRAGMENT.to_owned()),
     ];
-    let relays = ice::links(state);
+    let relays = ice::links(state, token.as_deref());
     Ok((StatusCode::CREATED, more, relays, joined.answer).into_response())
 }
 

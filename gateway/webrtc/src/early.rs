@@ -28,12 +28,10 @@ pub(crate) struct Flight {
 pub(crate) struct Early(VecDeque<(Time, Flight)>);
 
 impl Early {
-    /// Keeps a datagram; how many went for it that nobody claimed.
+    /// Keeps a datagram; how many went that nobody claimed.
     pub(crate) fn keep(&mut self, now: Time, flight: Flight) -> u64 {
-        let mut gone = 0;
-        while let Some((since, _)) = self.0.front()
-            && (self.0.len() >= WAITING || now - *since > WAIT)
-        {
+        let mut gone = self.expire(now);
+        if self.0.len() >= WAITING {
             self.0.pop_front();
             gone += 1;
         }
@@ -41,17 +39,29 @@ impl Early {
         gone
     }
 
-    /// What came from an address that now belongs to somebody.
-    pub(crate) fn take(&mut self, now: Time, from: SocketAddr) -> Vec<Flight> {
+    /// What came from an address that now belongs to somebody, and how many went that nobody
+    /// claimed.
+    pub(crate) fn take(&mut self, now: Time, from: SocketAddr) -> (Vec<Flight>, u64) {
+        let gone = self.expire(now);
         let mut theirs = Vec::new();
         for (since, flight) in std::mem::take(&mut self.0) {
-            if flight.from != from {
-                self.0.push_back((since, flight));
-            } else if now - since <= WAIT {
-                theirs.push(flight);
+            match flight.from == from {
+                true => theirs.push(flight),
+                false => self.0.push_back((since, flight)),
             }
         }
-        theirs
+        (theirs, gone)
+    }
+
+    fn expire(&mut self, now: Time) -> u64 {
+        let mut gone = 0;
+        while let Some((since, _)) = self.0.front()
+            && now - *since > WAIT
+        {
+            self.0.pop_front();
+            gone += 1;
+        }
+        gone
     }
 }
 
@@ -85,11 +95,14 @@ mod tests {
         for (ms, port) in [(0, 7), (10, 8), (20, 7)] {
             assert_eq!(early.keep(at(ms), flight(port, &pool)), 0);
         }
-        let seven = flight(7, &pool).from;
-        assert_eq!(ports(&early.take(at(30), seven)), [7, 7]);
-        assert_eq!(ports(&early.take(at(30), seven)), [0; 0]);
-        let eight = flight(8, &pool).from;
-        assert_eq!(ports(&early.take(at(300), eight)), [0; 0], "too late");
+        let mut take = |ms, port| {
+            let (theirs, gone) = early.take(at(ms), flight(port, &pool).from);
+            (ports(&theirs), gone)
+        };
+        assert_eq!(take(30, 7), (vec![7, 7], 0));
+        assert_eq!(take(30, 7), (Vec::new(), 0));
+        assert_eq!(take(300, 8), (Vec::new(), 1), "too late, and counted");
+        assert_eq!(take(300, 8), (Vec::new(), 0));
     }
 
     #[test]
@@ -100,7 +113,7 @@ mod tests {
             .map(|port| early.keep(now, flight(port, &pool)))
             .sum();
         assert_eq!(gone, 1);
-        assert!(early.take(now, flight(0, &pool).from).is_empty());
+        assert!(early.take(now, flight(0, &pool).from).0.is_empty());
         let later = now + 2 * WAIT;
         assert_eq!(early.keep(later, flight(9, &pool)), WAITING as u64);
     }

@@ -100,6 +100,9 @@ impl WebRtcPort {
 
     /// Keeps a datagram until a shard says that it is for a peer of its own.
     fn wait(&mut self, inbound: Inbound<'_>, cx: &mut Context<'_>) {
+        if self.parts.group.len() < 2 {
+            return self.parts.counts.strangers.one();
+        }
         let Inbound { from, to, .. } = inbound;
         let Some(packet) = cx.pool.copy(inbound.bytes).map(PacketMut::freeze) else {
             return self.parts.counts.overflow.one();
@@ -204,7 +207,9 @@ impl WebRtcPort {
                 if !self.table.claim(from, Home::Shard(shard), cx.now) {
                     return self.parts.counts.addresses_full.one();
                 }
-                for flight in self.early.take(cx.now, from) {
+                let (theirs, gone) = self.early.take(cx.now, from);
+                self.parts.counts.strangers.add(gone);
+                for flight in theirs {
                     self.hand_over(shard, flight);
                 }
             }

@@ -104,6 +104,57 @@ test("what was drawn while the line was cut is told when it is back", () => {
   expect(ids(bert)).toEqual(["a"]);
 });
 
+test("what the network had no room for is told soon, without a cut", () => {
+  const [anna, bert] = [shared(), shared()];
+  topic.cut = true;
+  anna.put([shape("a")]);
+  anna.tend(3);
+  topic.cut = false;
+  anna.tend(3);
+  expect(ids(bert), "a moment later").toEqual([]);
+  now += 1_000;
+  anna.tend(3);
+  expect(ids(bert)).toEqual(["a"]);
+  const before = topic.kept.length;
+  now += 60_000;
+  anna.tend(3);
+  expect(topic.kept.length, "once").toBe(before);
+});
+
+/** An event of a stranger, in one piece. */
+function strange(kind: number, bytes: Uint8Array): Uint8Array {
+  const event = new Uint8Array(14 + bytes.length);
+  event.set([1, kind, 9, 9, 9, 9, 0, 0, 0, 1, 0, 0, 0, 1]);
+  event.set(bytes, 14);
+  return event;
+}
+
+test("a gap that nobody closes keeps the state from being told for a minute", () => {
+  const anna = shared();
+  const changes: Uint8Array[] = [];
+  const doc = new Y.Doc();
+  doc.on("update", (bytes: Uint8Array) => changes.push(bytes));
+  for (let n = 0; n < 2; n++) doc.getMap("elements").set("g", n);
+  anna.receive(strange(1, changes[1] ?? new Uint8Array()));
+  for (let n = 0; n < 260; n++) anna.put([shape("a", n + 1)]);
+  const told = () => topic.kept.filter((event) => event[1] === 2).length;
+  for (const [ms, states] of [[0, 0], [59_000, 0], [2_000, 1], [1_000, 1]] as const) {
+    now += ms;
+    anna.tend(0);
+    expect(told()).toBe(states);
+  }
+  expect(ids(shared())).toEqual(["a"]);
+});
+
+test("a state that is none does not count as told", () => {
+  const anna = shared();
+  for (let n = 0; n < 260; n++) anna.put([shape("a", n + 1)]);
+  const before = topic.kept.length;
+  for (const bytes of [[0, 0], [], [7, 7, 7]]) anna.receive(strange(2, Uint8Array.from(bytes)));
+  anna.tend(0);
+  expect(topic.kept.length).toBe(before + 1);
+});
+
 test("large changes travel in pieces", () => {
   const [anna, bert] = [shared(), shared()];
   const text = "x".repeat(5_000);
@@ -189,6 +240,10 @@ test("a shape keeps what is known of it, and is refused where that is wrong", ()
   expect(read("a", { ...kept, type: "image" })).toBeUndefined();
   expect(read("a", { ...kept, type: "line" }), "a line has points").toBeUndefined();
   expect(read("a", { ...kept, type: "line", points: [[0, 0], [1, "2"]] })).toBeUndefined();
+  const bound = (names: object) => read("a", { ...kept, type: "line", points: [[0, 0]], startBinding: names });
+  expect(bound({ elementId: "b", focus: 0, gap: 1 })).toBeDefined();
+  expect(bound({ hasOwnProperty: 1 }), "what every object has").toBeUndefined();
+  expect(bound({ valueOf: 1 })).toBeUndefined();
   expect(read("x".repeat(65), kept)).toBeUndefined();
   expect(keep(shape("a", 1, { type: "image" }))).toBeUndefined();
 });

@@ -14,6 +14,8 @@ export const BOARD_EVENT_MAX = 65_536;
 const WAITS_MS = [0, 250, 500, 1_000, 2_000] as const;
 /** How long a broker may take to open a board. */
 const OPEN_MS = 4_000;
+/** A line that was up for this long is tried again at once; others later and later. */
+const STEADY_MS = 5_000;
 /** Bytes that may wait for the network; past that events wait where they are made. */
 const BUFFERED_MAX = 1_048_576;
 
@@ -34,6 +36,8 @@ export class Board {
   #door: Door | undefined;
   #socket: WebSocket | undefined;
   #up = false;
+  /** When the line came up, of `performance.now()`. */
+  #since = 0;
   #shown: string | null = null;
   #attempt = 0;
   #retry: ReturnType<typeof setTimeout> | undefined;
@@ -110,7 +114,7 @@ export class Board {
     const word = JSON.parse(data) as { type: string };
     if (word.type === "open") {
       clearTimeout(this.#patience);
-      [this.#up, this.#attempt] = [true, 0];
+      [this.#up, this.#since] = [true, performance.now()];
       this.#events.line(true);
     }
     if (word.type === "live") this.#events.live();
@@ -128,6 +132,7 @@ export class Board {
   }
 
   #lost(): void {
+    if (this.#up && performance.now() - this.#since >= STEADY_MS) this.#attempt = 0;
     this.#let();
     const wait = WAITS_MS[Math.min(this.#attempt, WAITS_MS.length - 1)] ?? 0;
     this.#attempt += 1;

@@ -90,6 +90,27 @@ test("a newer token is shown, another broker is gone to, and a lost line comes b
   expect(told).toEqual([true, false, true, false]);
 });
 
+test("a line that is opened and at once lost again is tried later and later", () => {
+  board.follow(AT, A);
+  for (let ms = 0; ms < 20_000; ms += 10) {
+    const last = Socket.all.length - 1;
+    if (socket(last).sent.length === 0) {
+      open(last);
+      socket(last).onclose?.();
+    }
+    vi.advanceTimersByTime(10);
+  }
+  expect(Socket.all.length).toBeGreaterThan(8);
+  expect(Socket.all.length).toBeLessThan(20);
+  vi.advanceTimersByTime(2_000);
+  open(Socket.all.length - 1);
+  vi.advanceTimersByTime(5_000);
+  const before = Socket.all.length;
+  socket(before - 1).onclose?.();
+  vi.advanceTimersByTime(0);
+  expect(Socket.all.length, "that one was steady").toBe(before + 1);
+});
+
 test("nothing is opened once it is over", () => {
   board.follow(AT, A);
   board.close();

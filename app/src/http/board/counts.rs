@@ -19,15 +19,21 @@ pub(super) enum Refused {
     Malformed,
     /// The page's own word: the board is full.
     Full,
+    /// A page that said nothing in time.
+    Silent,
+    /// A page that took nothing in time.
+    Slow,
 }
 
-const REASONS: [(Refused, &str); 6] = [
+const REASONS: [(Refused, &str); 8] = [
     (Refused::Origin, "origin"),
     (Refused::Busy, "busy"),
     (Refused::Token, "token"),
     (Refused::Floor, "floor"),
     (Refused::Malformed, "malformed"),
     (Refused::Full, "full"),
+    (Refused::Silent, "silent"),
+    (Refused::Slow, "slow"),
 ];
 
 /// Counters of all boards of a broker.

@@ -31,7 +31,7 @@ const TAKES: Duration = Duration::from_secs(10);
 const TICK: Duration = Duration::from_millis(100);
 const PING: Duration = Duration::from_secs(10);
 const SILENCE: Duration = Duration::from_secs(25);
-/// Bytes that a page may send each second, and in advance. An event counts as at least some.
+/// Bytes that a page may send each second, and in advance. Every message counts as at least some.
 const BYTES_PER_S: f64 = 262_144.0;
 const BYTES_LEAST: usize = 512;
 const ADVANCE: Duration = Duration::from_secs(4);
@@ -71,40 +71,20 @@ struct Line {
     pinged: Instant,
 }
 
-pub(super) async fn serve(
-    state: Arc<State>,
-    (place, _ticket): (Place, Ticket),
-    mut socket: WebSocket,
-) {
+pub(super) async fn serve(state: Arc<State>, place: Place, mut socket: WebSocket) {
     let boards = Arc::clone(&state.boards);
     let greeted = timeout(GREETING, greeting(&mut socket)).await;
-    let granted = match greeted {
-        Ok(Some(Some(Word::Open { token }))) => {
-            let rights = place.rights(&state.access, token.as_deref());
-            rights.map_err(|problem| (Refused::Token, problem))
-        }
-        Ok(Some(_)) => {
-            let problem = Problem::bad("this is no greeting").with("code", "malformed");
-            Err((Refused::Malformed, problem))
-        }
-        // It left, or said nothing.
-        Ok(None) | Err(_) => return,
+    let word = match greeted {
+        Ok(Some(word)) => word,
+        // It left.
+        Ok(None) => return,
+        Err(_) => return boards.counts.refuse(Refused::Silent),
     };
-    let rights = match granted {
-        Ok(rights) => rights,
+    let (rights, _ticket, (client, bell)) = match admit(&state, &place, word) {
+        Ok(admitted) => admitted,
         Err((why, problem)) => {
             boards.counts.refuse(why);
-            let _ = say(&mut socket, refusal(problem)).await;
-            return;
-        }
-    };
-    let opened = client(&state, &place);
-    let (client, bell) = match opened {
-        Ok(opened) => opened,
-        Err(error) => {
-            tracing::warn!(%error, "a board cannot be opened");
-            let problem = Problem::unavailable("the board cannot be opened").with("code", "busy");
-            let _ = say(&mut socket, refusal(problem)).await;
+            let _ = say(&mut socket, &boards, refusal(problem)).await;
             return;
         }
     };
@@ -125,6 +105,31 @@ pub(super) async fn serve(
     line.run(&boards).await;
     // It may be gone already.
     let _ = timeout(TAKES, line.socket.send(Message::Close(None))).await;
+}
+
+/// What a page gets by its greeting. Only who may look on takes the room of others.
+fn admit(
+    state: &State,
+    place: &Place,
+    word: Option<Word>,
+) -> Result<(Rights, Ticket, (Client, Bell)), (Refused, Problem)> {
+    let Some(Word::Open { token }) = word else {
+        let problem = Problem::bad("this is no greeting").with("code", "malformed");
+        return Err((Refused::Malformed, problem));
+    };
+    let rights = place.rights(&state.access, token.as_deref());
+    let rights = rights.map_err(|problem| (Refused::Token, problem))?;
+    let busy = |why| {
+        let problem = Problem::unavailable(why).with("code", "busy");
+        (Refused::Busy, problem)
+    };
+    let ticket = state.boards.enter(&place.own);
+    let ticket = ticket.ok_or_else(|| busy("too many boards are open here"))?;
+    let opened = client(state, place).map_err(|error| {
+        tracing::warn!(%error, "a board cannot be opened");
+        busy("the board cannot be opened")
+    })?;
+    Ok((rights, ticket, opened))
 }
 
 /// The first message, if there is one, and its word, if it is understood.
@@ -182,17 +187,16 @@ impl Line {
     async fn run(&mut self, boards: &Boards) {
         let mut tick = interval(TICK);
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        if !say(
-            &mut self.socket,
-            json!({ "type": "open", "draws": self.rights.draws }),
-        )
-        .await
-        {
+        let open = json!({ "type": "open", "draws": self.rights.draws });
+        if !say(&mut self.socket, boards, open).await {
             return;
         }
         loop {
             if !self.tell(boards).await {
                 return;
+            }
+            if self.rights.are_over() {
+                return self.expire(boards).await;
             }
             if let Some(event) = self.waiting.take()
                 && !self.publish(boards, event).await
@@ -220,9 +224,11 @@ impl Line {
         }
     }
 
-    /// Tells the page what has come.
+    /// Tells the page what has come, for as long as it may look on.
     async fn tell(&mut self, boards: &Boards) -> bool {
-        while let Some(received) = self.client.try_recv() {
+        while !self.rights.are_over()
+            && let Some(received) = self.client.try_recv()
+        {
             let message = match received {
                 Received::Reliable(ReliableEvent::Received { payload, .. }) => {
                     boards.counts.tell();
@@ -230,17 +236,15 @@ impl Line {
                 }
                 Received::Reliable(ReliableEvent::Live(_)) => text(json!({ "type": "live" })),
                 Received::Reliable(ReliableEvent::Gap { .. }) => text(json!({ "type": "gap" })),
-                Received::Reliable(ReliableEvent::PublisherEnded(..)) => {
-                    self.publisher = None;
-                    continue;
-                }
-                // The page opens it again, by a new line.
-                Received::Reliable(ReliableEvent::SubscriptionEnded(..)) | Received::Down(_) => {
-                    return false;
-                }
+                // The page opens it again, by a new line, and tells anew what did not come back:
+                // of an ended publisher that is what was accepted and is not held.
+                Received::Reliable(
+                    ReliableEvent::PublisherEnded(..) | ReliableEvent::SubscriptionEnded(..),
+                )
+                | Received::Down(_) => return false,
                 _ => continue,
             };
-            if !matches!(timeout(TAKES, self.socket.send(message)).await, Ok(Ok(()))) {
+            if !hand(&mut self.socket, boards, message).await {
                 return false;
             }
         }
@@ -249,13 +253,11 @@ impl Line {
 
     async fn take(&mut self, boards: &Boards, message: Message) -> bool {
         self.heard = Instant::now();
+        let bytes = len(&message).max(BYTES_LEAST) as f64;
+        let cost = Duration::from_secs_f64(bytes / BYTES_PER_S);
+        self.paid = self.paid.max(self.heard) + cost;
         match message {
-            Message::Binary(event) => {
-                let bytes = event.len().max(BYTES_LEAST) as f64;
-                let cost = Duration::from_secs_f64(bytes / BYTES_PER_S);
-                self.paid = self.paid.max(self.heard) + cost;
-                self.publish(boards, event).await
-            }
+            Message::Binary(event) => self.publish(boards, event).await,
             Message::Text(word) => match serde_json::from_str(&word) {
                 Ok(Word::Open { token }) => self.renew(boards, token.as_deref()).await,
                 Ok(Word::Full) => {
@@ -265,7 +267,7 @@ impl Line {
                 Err(_) => {
                     boards.counts.refuse(Refused::Malformed);
                     let problem = Problem::bad("this is not understood").with("code", "malformed");
-                    say(&mut self.socket, refusal(problem)).await
+                    say(&mut self.socket, boards, refusal(problem)).await
                 }
             },
             Message::Close(_) => false,
@@ -281,7 +283,7 @@ impl Line {
             }
             Err(problem) => {
                 boards.counts.refuse(Refused::Token);
-                let _ = say(&mut self.socket, refusal(problem)).await;
+                let _ = say(&mut self.socket, boards, refusal(problem)).await;
                 false
             }
         }
@@ -293,15 +295,13 @@ impl Line {
             boards.counts.refuse(Refused::Floor);
             let problem = Problem::forbidden("you may look at the board and not draw");
             let problem = problem.with("code", "floor");
-            return say(&mut self.socket, refusal(problem)).await;
+            return say(&mut self.socket, boards, refusal(problem)).await;
         }
         match self.send(&event) {
             Ok(()) => boards.counts.take(),
             Err(ReliableError::Full) => self.waiting = Some(event),
-            Err(ReliableError::Unknown) => {
-                self.publisher = None;
-                self.waiting = Some(event);
-            }
+            // The publisher has ended.
+            Err(ReliableError::Unknown) => return false,
             Err(error) => {
                 tracing::debug!(%error, "an event of a board is refused");
                 boards.counts.refuse(Refused::Malformed);
@@ -318,25 +318,33 @@ impl Line {
         publisher.send(event).map(drop)
     }
 
+    async fn expire(&mut self, boards: &Boards) {
+        boards.counts.refuse(Refused::Token);
+        let problem = Problem::unauthorized("the token has expired").with("code", "expired");
+        let _ = say(&mut self.socket, boards, refusal(problem)).await;
+    }
+
     async fn tick(&mut self, boards: &Boards) -> bool {
         let now = Instant::now();
-        if self.rights.are_over() {
-            boards.counts.refuse(Refused::Token);
-            let problem = Problem::unauthorized("the token has expired").with("code", "expired");
-            let _ = say(&mut self.socket, refusal(problem)).await;
-            return false;
-        }
         // While nothing is read, nothing is heard.
         let reads = self.waiting.is_none() && self.paid < now + ADVANCE;
         if reads && now - self.heard > SILENCE {
+            boards.counts.refuse(Refused::Silent);
             return false;
         }
         if now - self.pinged < PING {
             return true;
         }
         self.pinged = now;
-        let ping = Message::Ping(Bytes::new());
-        matches!(timeout(TAKES, self.socket.send(ping)).await, Ok(Ok(())))
+        hand(&mut self.socket, boards, Message::Ping(Bytes::new())).await
+    }
+}
+
+fn len(message: &Message) -> usize {
+    match message {
+        Message::Text(word) => word.len(),
+        Message::Binary(bytes) | Message::Ping(bytes) | Message::Pong(bytes) => bytes.len(),
+        Message::Close(_) => 0,
     }
 }
 
@@ -350,6 +358,15 @@ fn refusal(problem: Problem) -> Value {
     value
 }
 
-async fn say(socket: &mut WebSocket, value: Value) -> bool {
-    matches!(timeout(TAKES, socket.send(text(value))).await, Ok(Ok(())))
+async fn say(socket: &mut WebSocket, boards: &Boards, value: Value) -> bool {
+    hand(socket, boards, text(value)).await
+}
+
+/// Sends the page a message; false if it is gone, or takes nothing.
+async fn hand(socket: &mut WebSocket, boards: &Boards, message: Message) -> bool {
+    let sent = timeout(TAKES, socket.send(message)).await;
+    if sent.is_err() {
+        boards.counts.refuse(Refused::Slow);
+    }
+    matches!(sent, Ok(Ok(())))
 }

@@ -8,8 +8,9 @@
 mod counts;
 mod line;
 
+use std::collections::HashMap;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use axum::Router;
 use axum::extract::Path;
@@ -30,6 +31,8 @@ use counts::{Counts, Refused};
 
 /// Boards that pages of one broker have open at once; each has a door of its own.
 const OPEN_MAX: usize = 1_000;
+/// Of these, one member's: windows of its page, and lines that are dead and not yet known to be.
+const LINES_MAX: usize = 4;
 /// Bytes of an event, as reliable topics have it.
 const EVENT_LEN_MAX: usize = 65_536;
 
@@ -37,12 +40,17 @@ const EVENT_LEN_MAX: usize = 65_536;
 #[derive(Debug, Default)]
 pub(crate) struct Boards {
     floors: RwLock<Gates>,
+    /// How many each member has open, by the topic of its floor.
+    lines: Mutex<HashMap<Topic, usize>>,
     counts: Counts,
 }
 
 /// One open board among [`OPEN_MAX`]; counted until it is dropped.
 #[derive(Debug)]
-struct Ticket(Arc<Boards>);
+struct Ticket {
+    boards: Arc<Boards>,
+    own: Topic,
+}
 
 /// Where a member draws.
 #[derive(Debug)]
@@ -79,17 +87,37 @@ impl Boards {
         floors.is_open(topic)
     }
 
-    fn enter(self: &Arc<Self>) -> Option<Ticket> {
-        let open = &self.counts.open;
-        let one_more = |open| (open < OPEN_MAX).then_some(open + 1);
-        let taken = open.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more);
-        taken.is_ok().then(|| Ticket(Arc::clone(self)))
+    /// One more for the member whose floor `own` stands for, if there is room.
+    fn enter(self: &Arc<Self>, own: &Topic) -> Option<Ticket> {
+        let mut lines = self.lines();
+        let open = self.counts.open.load(Ordering::Relaxed);
+        let theirs = lines.get(own).copied().unwrap_or_default();
+        if open >= OPEN_MAX || theirs >= LINES_MAX {
+            return None;
+        }
+        lines.insert(own.clone(), theirs + 1);
+        self.counts.open.store(open + 1, Ordering::Relaxed);
+        Some(Ticket {
+            boards: Arc::clone(self),
+            own: own.clone(),
+        })
+    }
+
+    fn lines(&self) -> MutexGuard<'_, HashMap<Topic, usize>> {
+        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Drop for Ticket {
     fn drop(&mut self) {
-        self.0.counts.open.fetch_sub(1, Ordering::Relaxed);
+        let mut lines = self.boards.lines();
+        match lines.get_mut(&self.own) {
+            Some(theirs) if *theirs > 1 => *theirs -= 1,
+            _ => {
+                lines.remove(&self.own);
+            }
+        }
+        self.boards.counts.open.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -124,7 +152,7 @@ impl Place {
         let rights = tokens.check(token).map_err(|error| {
             Problem::unauthorized(error.to_string()).with("code", "invalid_token")
         })?;
-        let until_ms = rights.expires.saturating_mul(1_000);
+        let until_ms = tokens.end_ms(&rights);
         let grants = rights.grants(Time::NEVER);
         if !grants.may_subscribe(&Filter::from(&self.board)) {
             return Err(
@@ -160,16 +188,13 @@ async fn open(
         return Err(Problem::forbidden("this page is none of this broker's")
             .hint("name its broker in page.brokers"));
     }
-    let place = Place::new([&tenant, &session, &room, &member])?;
-    let Some(ticket) = boards.enter() else {
-        boards.counts.refuse(Refused::Busy);
-        return Err(Problem::unavailable("too many boards are open here").with("code", "busy"));
-    };
+    let place = Place::new([&tenant, &session, &room, &member]);
+    let place = place.inspect_err(|_| boards.counts.refuse(Refused::Malformed))?;
     let upgrade = upgrade
         .max_message_size(EVENT_LEN_MAX)
         .max_frame_size(EVENT_LEN_MAX);
     let state = Arc::clone(&state.0);
-    Ok(upgrade.on_upgrade(move |socket| line::serve(state, (place, ticket), socket)))
+    Ok(upgrade.on_upgrade(move |socket| line::serve(state, place, socket)))
 }
 
 /// Browsers let any page open a WebSocket, and tell whose it is (RFC 6455 section 10.2).
@@ -221,9 +246,27 @@ mod tests {
     #[test]
     fn only_so_many_are_open_at_once() {
         let boards = Arc::new(Boards::default());
-        let mut tickets: Vec<_> = (0..OPEN_MAX).map(|_| boards.enter().unwrap()).collect();
-        assert!(boards.enter().is_none());
+        let own = |n: usize| Topic::new(&format!("acme/weekly/main/board/m{n}")).unwrap();
+        let enter = |n| boards.enter(&own(n));
+        let mut tickets: Vec<_> = (0..OPEN_MAX).map(|n| enter(n).unwrap()).collect();
+        assert!(enter(OPEN_MAX).is_none());
         tickets.pop();
-        assert!(boards.enter().is_some());
+        assert!(enter(OPEN_MAX).is_some());
+    }
+
+    #[test]
+    fn a_member_has_only_so_many_lines() {
+        let boards = Arc::new(Boards::default());
+        let own = |member| Place::new(["acme", "weekly", "main", member]).unwrap().own;
+        let mut tickets: Vec<_> = (0..LINES_MAX)
+            .map(|_| boards.enter(&own("m1")).unwrap())
+            .collect();
+        assert!(boards.enter(&own("m1")).is_none());
+        assert!(boards.enter(&own("m2")).is_some());
+        tickets.pop();
+        assert!(boards.enter(&own("m1")).is_some());
+        drop(tickets);
+        assert!(boards.lines().is_empty());
+        assert_eq!(boards.counts.open.load(Ordering::Relaxed), 0);
     }
 }

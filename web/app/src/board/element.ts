@@ -42,7 +42,9 @@ const point: Check = (value) => Array.isArray(value) && value.length === 2 && va
 const fields = (wanted: Record<string, Check>): Check => (value) => {
   if (typeof value !== "object" || value === null) return false;
   const own = Object.entries(value);
-  return own.length <= Object.keys(wanted).length && own.every(([name, one]) => wanted[name]?.(one) ?? false);
+  const known = ([name, one]: [string, unknown]) =>
+    Object.hasOwn(wanted, name) && (wanted[name]?.(one) ?? false);
+  return own.length <= Object.keys(wanted).length && own.every(known);
 };
 const binding = fields({ elementId: word, focus: number, gap: number });
 

@@ -37,6 +37,13 @@ const RECORDS_MORE = 60;
 /** And again before an hour has passed, for which topics keep anything at all. */
 const STALE_MS = 15 * 60_000;
 const STALE_MORE_MS = 60_000;
+/** What hangs on something that never came is forgotten after this. */
+const GAP_MS = 60_000;
+/** Waits between attempts to tell what could not be sent, each twice the one before. */
+const OWES_MS = 1_000;
+const OWES_MAX_MS = 32_000;
+/** Bytes of an update without anything in it. */
+const EMPTY = 2;
 
 /** What this needs of a line to the broker. */
 export interface Line {
@@ -61,6 +68,11 @@ export class Shared {
   /** Numbers of what was sent and has not come back. */
   #sent = new Set<number>();
   #owes = false;
+  /** When what is owed is told again, and how long that is after the last attempt. */
+  #again = 0;
+  #wait = 0;
+  /** Since when something hangs on what has not come. */
+  #gap: number | undefined;
   #live = false;
   #pieces = new Map<number, Uint8Array[]>();
   /** Bytes of each shape, and of all. */
@@ -148,8 +160,7 @@ export class Shared {
     }
     const whole = this.#together(sender, [piece, pieces], event.subarray(HEADER));
     if (!whole) return;
-    if (kind === STATE) this.#noted();
-    this.#take(whole);
+    if (this.#take(whole) && kind === STATE && whole.length > EMPTY) this.#noted();
   }
 
   /** What was kept has come: what got lost on the way is told again. */
@@ -167,7 +178,10 @@ export class Shared {
 
   /** Tells the whole state if it is time; of those who draw, `rank` are before this one. */
   tend(rank: number): void {
-    if (!this.#live || this.#sizes.size === 0) return;
+    if (!this.#live) return;
+    this.#mend();
+    if (this.#owes) return this.#settle();
+    if (this.#sizes.size === 0) return;
     const many = this.#records > RECORDS_MAX + rank * RECORDS_MORE;
     const old = this.#now() - this.#told > STALE_MS + rank * STALE_MORE_MS;
     if (many || old) this.#tell();
@@ -232,13 +246,14 @@ export class Shared {
     return whole;
   }
 
-  #take(update: Uint8Array): void {
+  /** Whether all of an update is on the board now. */
+  #take(update: Uint8Array): boolean {
     this.#taken += update.length;
     if (this.#taken > TAKEN_MAX) {
       this.#taken = Y.encodeStateAsUpdate(this.#doc).length + update.length;
       if (this.#taken > TAKEN_MAX && update.length > SMALL) {
         this.#refuse();
-        return;
+        return false;
       }
     }
     try {
@@ -246,7 +261,27 @@ export class Shared {
     } catch {
       // Whoever made that has a board of its own.
       this.#line?.full();
+      return false;
     }
+    return !this.#doc.store.pendingStructs;
+  }
+
+  /** Nobody tells while a gap is open, and who made it may never close it. */
+  #mend(): void {
+    const store = this.#doc.store;
+    if (!store.pendingStructs) this.#gap = undefined;
+    else if (this.#now() - (this.#gap ??= this.#now()) > GAP_MS) {
+      store.pendingStructs = null;
+      this.#gap = undefined;
+    }
+  }
+
+  /** Tells what could not be sent; where no whole state passes, less and less often. */
+  #settle(): void {
+    if (this.#now() < this.#again) return;
+    this.#tell();
+    this.#wait = this.#owes ? Math.min(Math.max(2 * this.#wait, OWES_MS), OWES_MAX_MS) : 0;
+    this.#again = this.#now() + this.#wait;
   }
 
   #refuse(): void {
