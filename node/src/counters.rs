@@ -54,6 +54,8 @@ pub(crate) struct LinkGroups {
     /// Times a neighbour stopped hearing a group, and events that went to it once more.
     pub(crate) falls: Counter,
     pub(crate) again: Counter,
+    /// Events that could not be kept for that as long as they might have been asked for.
+    pub(crate) forgotten: Counter,
     /// Sets of neighbours for which there was no group left.
     pub(crate) refusals: Counter,
 }

@@ -122,6 +122,11 @@ const ROWS: [Row; 26] = [
         |c| &c.link_groups.again,
     ),
     (
+        "sangam_link_group_forgotten_total",
+        "Events that were not kept until nobody could need them again.",
+        |c| &c.link_groups.forgotten,
+    ),
+    (
         "sangam_link_group_refusals_total",
         "Sets of neighbours for which no group was left.",
         |c| &c.link_groups.refusals,

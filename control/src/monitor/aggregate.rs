@@ -27,8 +27,8 @@ pub const BROKERS_MAX: usize = 4_096;
 pub struct Aggregate {
     brokers: BTreeMap<BrokerId, Entry>,
     refused: Refused,
-    /// Brokers of the network, as the last merged event had it.
-    told: u64,
+    /// Brokers of the network, as the heads of cells count them, and when they said so.
+    told: BTreeMap<String, (u64, Time)>,
 }
 
 #[derive(Debug)]
@@ -93,7 +93,9 @@ impl Aggregate {
 
     /// Takes what the head of a cell told; `via` names it.
     pub fn merge_cell(&mut self, now: Time, merged: Merged, via: &str) {
-        self.told = merged.brokers;
+        if self.told.len() < BROKERS_MAX || self.told.contains_key(via) {
+            self.told.insert(via.to_owned(), (merged.brokers, now));
+        }
         for row in merged.rows {
             match row {
                 Row::Digest(digest) => self.merge_digest(now, &digest, via),
@@ -160,6 +162,7 @@ impl Aggregate {
     pub fn expire(&mut self, now: Time) {
         self.brokers
             .retain(|_, entry| now.since(entry.alive) < FORGET_AFTER);
+        self.told.retain(|_, (_, at)| now.since(*at) < FORGET_AFTER);
     }
 
     /// Reports that changed nothing.
@@ -174,10 +177,12 @@ impl Aggregate {
         self.brokers.len()
     }
 
-    /// Brokers of the network as the heads of cells count them; 0 until one was heard.
+    /// Brokers of the network as that head of a cell counts them that knows most; 0 until one was
+    /// heard.
     #[must_use]
     pub fn told(&self) -> u64 {
-        self.told
+        let told = self.told.values().map(|(brokers, _)| *brokers);
+        told.max().unwrap_or(0)
     }
 
     /// Whether all brokers that were heard of within five seconds have sent full reports.
@@ -199,8 +204,8 @@ impl Aggregate {
         self.brokers.values().map(|entry| &entry.report)
     }
 
-    /// The reports behind `after` in the order of brokers, each with its present age: for passing
-    /// them on a few at a time.
+    /// The full reports behind `after` in the order of brokers, each with its present age: for
+    /// passing them on a few at a time. Nobody could tell a digest from them any more.
     pub fn after(
         &self,
         now: Time,
@@ -210,7 +215,8 @@ impl Aggregate {
 
         let start = after.map_or(Unbounded, Excluded);
         let behind = self.brokers.range((start, Unbounded));
-        behind.map(move |(_, entry)| entry.aged(now))
+        let detailed = behind.filter(|(_, entry)| entry.detail.is_some());
+        detailed.map(move |(_, entry)| entry.aged(now))
     }
 
     /// The merged view.
@@ -249,7 +255,7 @@ impl Aggregate {
 
     /// How long the brokers of cells may be silent.
     fn patience(&self) -> Duration {
-        beat_every(self.told) * BEATS
+        beat_every(self.told()) * BEATS
     }
 }
 

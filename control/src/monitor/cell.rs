@@ -19,6 +19,9 @@ use super::{CELL, MERGED, digest};
 const OWN_BYTES: u32 = 120;
 /// Bytes a second in which all cells together tell the network: 0.56 % of 10 Mb/s where all meet.
 const ALL_BYTES: u64 = 7_000;
+/// What a cell may tell at least: a beat in 5 s, and its digest in about 15 s. Where each of 64
+/// regions has a broker or two of thousands, all cells together tell 9.0 kB.
+const CELL_BYTES_MIN: u64 = 32;
 /// Streams that a head listens to: two lives of each broker that a merger keeps.
 const STREAMS_MAX: usize = 2 * sangam_digest::MEMBERS_MAX;
 /// How long the broker may take to accept a publication.
@@ -249,11 +252,12 @@ fn own_budget(brokers: u64) -> Budget {
     }
 }
 
-/// The cell's share of what all may tell together.
+/// The cell's share of what all may tell together, and enough to be refreshed.
 fn cell_budget(plan: &CellPlan) -> Budget {
     let members = plan.cell.members.len() as u64;
+    let share = ALL_BYTES * members / plan.brokers.max(members).max(1);
     Budget {
-        bytes_per_s: (ALL_BYTES * members / plan.brokers.max(members).max(1)) as u32,
+        bytes_per_s: share.max(CELL_BYTES_MIN) as u32,
         brokers: plan.brokers,
     }
 }

@@ -23,7 +23,7 @@ pub(super) fn median(own: i64, offsets: impl Iterator<Item = i64>) -> i64 {
     all.sort_unstable();
     let upper = all[all.len() / 2];
     let lower = all[(all.len() - 1) / 2];
-    if is_wrong(upper - lower) {
+    if is_wrong(upper.saturating_sub(lower)) {
         return own;
     }
     i64::midpoint(lower, upper)
@@ -60,7 +60,12 @@ impl Clocks {
             let (broker, name) = (view.report.broker, &view.report.name);
             let off_ms = view.report.clock_off_ms;
             if view.clock_wrong && self.wrong.insert(broker) {
-                tracing::warn!(%broker, name, off_ms, "this broker's clock is wrong: most differ");
+                tracing::warn!(
+                    %broker,
+                    name,
+                    off_ms,
+                    "this broker's clock differs from the median"
+                );
             } else if !view.clock_wrong && self.wrong.remove(&broker) {
                 tracing::info!(%broker, name, "this broker's clock agrees with the others' again");
             }
@@ -83,6 +88,7 @@ mod tests {
         assert_eq!(median(0, [3, 5, 3_600_000].into_iter()), 4);
         assert_eq!(median(-86_400_000, [3, 5, 4].into_iter()), 3);
         assert_eq!(median(7, [].into_iter()), 7);
+        assert_eq!(median(i64::MIN, [i64::MAX].into_iter()), i64::MIN);
     }
 
     #[test]

@@ -82,7 +82,8 @@ fn of_link(now: Time, report: &LinkReport) -> Link {
     }
 }
 
-/// The report that a whole digest stands for, with what it leaves out as `known` has it.
+/// The report that a whole digest stands for, with names and ways as `known` has them where it
+/// leaves them out.
 #[must_use]
 pub(super) fn report(digest: &Digest, known: Option<&BrokerReport>) -> BrokerReport {
     let known = known.filter(|known| known.incarnation == digest.incarnation);
@@ -91,6 +92,10 @@ pub(super) fn report(digest: &Digest, known: Option<&BrokerReport>) -> BrokerRep
     report.broker = digest.broker;
     report.incarnation = digest.incarnation;
     report.number = digest.number;
+    // Of the full report before, which may be long ago.
+    report.drops.clear();
+    report.interest.clear();
+    report.origins.clear();
     if let Some(names) = &digest.names {
         report.name.clone_from(&names.name);
         report.version.clone_from(&names.version);
@@ -234,14 +239,11 @@ mod tests {
         known.interest = vec!["demo/#".to_owned()];
         assert_eq!(
             report(&brief, Some(&known)),
-            known,
-            "what it leaves out stays"
+            whole,
+            "names and ways stay, lists do not"
         );
         known.incarnation = 2;
         let anew = report(&brief, Some(&known));
-        assert!(
-            anew.name.is_empty() && anew.interest.is_empty(),
-            "but not of another life"
-        );
+        assert!(anew.name.is_empty(), "nor does anything of another life");
     }
 }

@@ -53,6 +53,8 @@ pub struct Listener {
 struct Source {
     kind: Kind,
     joiners: HashMap<BrokerId, Joiner>,
+    /// Brokers of the network, as the head of a cell counts them.
+    told: u64,
 }
 
 #[derive(Debug)]
@@ -93,14 +95,14 @@ impl Listener {
         if reports != Reports::Full {
             client.subscribe(&all_of(MERGED))?;
         }
-        let auto = reports == Reports::Auto;
         let mut listener = Self {
             client,
             sources: HashMap::new(),
             reports,
             full: false,
-            full_from: auto.then(|| Instant::now() + MERGED_WITHIN),
+            full_from: None,
         };
+        listener.wait_for_merged();
         if reports == Reports::Full {
             listener.set_full(true)?;
         }
@@ -137,6 +139,18 @@ impl Listener {
         }
     }
 
+    fn wait_for_merged(&mut self) {
+        let auto = self.reports == Reports::Auto;
+        self.full_from = auto.then(|| Instant::now() + MERGED_WITHIN);
+    }
+
+    fn give_up_merged(&mut self) {
+        match self.client.up() {
+            Some(_) => self.suit(0),
+            None => self.wait_for_merged(),
+        }
+    }
+
     /// The client itself, for other wishes.
     pub fn client(&mut self) -> &mut Client {
         &mut self.client
@@ -149,7 +163,7 @@ impl Listener {
         });
         let received = self.client.recv(wait);
         if self.full_from.is_some_and(|from| from <= Instant::now()) {
-            self.suit(0);
+            self.give_up_merged();
         }
         let Some(received) = received else {
             return (wait < timeout).then_some(Heard::Nothing);
@@ -167,6 +181,7 @@ impl Listener {
             Received::Up(_) => {
                 // What is not announced anew is gone.
                 self.sources.clear();
+                self.wait_for_merged();
                 Heard::Up
             }
             Received::Down(reason) => Heard::Down(reason),
@@ -190,8 +205,7 @@ impl Listener {
             name(AGGREGATES).map(|name| Kind::Aggregate(name.into()))
         };
         if let Some(kind) = kind {
-            let joiners = HashMap::new();
-            self.sources.insert(stream, Source { kind, joiners });
+            self.sources.insert(stream, Source::new(kind));
         }
     }
 
@@ -208,8 +222,11 @@ impl Listener {
             let Some(brokers) = sangam_digest::brokers(event.payload) else {
                 return Heard::Nonsense;
             };
+            source.told = brokers;
             if self.reports == Reports::Auto {
-                self.suit(brokers);
+                // A head that knows a part of the network only must not outshout the others.
+                let told = self.sources.values().map(|source| source.told);
+                self.suit(told.max().unwrap_or(brokers));
             }
             return Heard::Merged(event.payload.to_vec(), head);
         }
@@ -218,6 +235,14 @@ impl Listener {
 }
 
 impl Source {
+    fn new(kind: Kind) -> Self {
+        Self {
+            kind,
+            joiners: HashMap::new(),
+            told: 0,
+        }
+    }
+
     fn take(&mut self, part: Part) -> Heard {
         let broker = part.report.broker;
         let via = match &self.kind {
@@ -257,23 +282,16 @@ mod tests {
         source.take(Part::decode(&cut(&report)[0]).unwrap())
     }
 
-    fn source(kind: Kind) -> Source {
-        Source {
-            kind,
-            joiners: HashMap::new(),
-        }
-    }
-
     #[test]
     fn a_broker_speaks_of_itself_only() {
-        let mut source = source(Kind::Broker(BrokerId(7)));
+        let mut source = Source::new(Kind::Broker(BrokerId(7)));
         assert!(matches!(heard(&mut source, 7), Heard::Report(_, None)));
         assert!(matches!(heard(&mut source, 8), Heard::Nonsense));
     }
 
     #[test]
     fn an_aggregation_node_speaks_of_many() {
-        let mut source = source(Kind::Aggregate("east".into()));
+        let mut source = Source::new(Kind::Aggregate("east".into()));
         for broker in [7, 8] {
             let heard = heard(&mut source, broker);
             assert!(matches!(heard, Heard::Report(_, Some(via)) if &*via == "east"));

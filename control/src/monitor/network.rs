@@ -86,9 +86,15 @@ impl Network {
             summary.links += report.links.len() as u64;
             summary.links_up += up;
             summary.links_down += report.links.len() as u64 - up;
-            summary.clients += report.clients;
-            summary.delivered_packets += report.traffic.delivered_packets;
-            summary.dropped_packets += report.traffic.dropped_packets;
+            // What others report may be anything.
+            let traffic = &report.traffic;
+            for (sum, more) in [
+                (&mut summary.clients, report.clients),
+                (&mut summary.delivered_packets, traffic.delivered_packets),
+                (&mut summary.dropped_packets, traffic.dropped_packets),
+            ] {
+                *sum = sum.saturating_add(more);
+            }
         }
         Self {
             schema: super::SCHEMA,

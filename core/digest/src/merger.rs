@@ -210,7 +210,8 @@ impl Merger {
     fn beat(&mut self, now: Time, event: &mut Vec<u8>) {
         let every = beat_every(self.budget.brokers);
         let due = self.beat.is_none_or(|last| now.since(last) >= every);
-        if !due || self.members.is_empty() || self.tokens <= 0 {
+        // A beat is short, and who lives must not wait until a long digest is paid for.
+        if !due || self.members.is_empty() {
             return;
         }
         self.beat = Some(now);
@@ -292,7 +293,7 @@ impl Member {
         let mut whole = self.known.clone();
         let too_long = whole.ways_len() > WAYS_LEN_MAX;
         if too_long || !self.count.is_multiple_of(WAYS_EVERY) {
-            whole.links = whole.links.iter().map(Link::brief).collect();
+            whole.links = self.brief(&whole.links);
         }
         self.count = self.count.wrapping_add(1);
         self.told = Some((self.known.clone(), now));
@@ -313,9 +314,17 @@ impl Member {
         Digest {
             figures: None,
             names: None,
-            links: changed.iter().map(Link::brief).collect(),
+            links: self.brief(&changed),
             ..self.known
         }
+    }
+
+    /// Links without what is known already. Where the ways of all are too long those known by
+    /// nothing else stay away.
+    fn brief(&self, links: &[Link]) -> Vec<Link> {
+        let too_long = self.known.ways_len() > WAYS_LEN_MAX;
+        let told = links.iter().filter(|link| !too_long || link.peer.is_some());
+        told.map(Link::brief).collect()
     }
 }
 

@@ -231,6 +231,48 @@ fn the_longest_digest_fits_an_event() {
 }
 
 #[test]
+fn links_that_only_long_ways_tell_apart_stay_away() {
+    let mut merger = Merger::new(FULL);
+    let mut long = digest(1, 0);
+    let link = |n| Link {
+        peer: (n == 0).then_some(BrokerId(9)),
+        way: [format!("{n:0WORD_MAX$}"), "y".repeat(WORD_MAX)],
+        ..long.links[0].clone()
+    };
+    long.links = (0..LINKS_MAX).map(link).collect();
+    merger.hear(s(0), Row::Digest(long));
+    let event = merger.next(s(0)).unwrap();
+    let merged = decode(s(0), &event).unwrap();
+    let peers = digests(&merged)[0].links.iter().map(|link| link.peer);
+    assert_eq!(peers.collect::<Vec<_>>(), [Some(BrokerId(9))]);
+}
+
+#[test]
+fn the_figures_of_a_lone_broker_are_refreshed_by_the_least_budget() {
+    let mut merger = Merger::new(Budget {
+        bytes_per_s: 32,
+        brokers: 1_000,
+    });
+    let (mut beats, mut last, mut longest, mut bytes) = (0, 0, 0, 0);
+    for second in 0..600 {
+        merger.hear(s(second), Row::Digest(digest(1, second)));
+        let event = merger.next(s(second));
+        bytes += event
+            .as_ref()
+            .map_or(0, |event| event.len() + EVENT_HEADERS);
+        let said = said(s(second), event);
+        beats += said.rows.len() - digests(&said).len();
+        if !digests(&said).is_empty() {
+            longest = longest.max(second - last);
+            last = second;
+        }
+    }
+    assert!(longest.max(600 - last) <= 30, "{longest}");
+    assert_eq!(beats, 120, "every five seconds");
+    assert!(bytes < 32 * 600 + 1_000, "{bytes}");
+}
+
+#[test]
 fn links_alone_do_not_pass_for_the_whole() {
     let mut merger = Merger::new(FULL);
     merger.hear(s(5), Row::Digest(digest(1, 5)));

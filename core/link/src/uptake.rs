@@ -16,9 +16,9 @@ const SPAN: Duration = Duration::from_millis(100);
 const EASE_EVERY: Duration = Duration::from_millis(200);
 const EASE: f64 = 1.25;
 /// How long the bytes take to leave that wait where none can be shed or overtaken any more, and
-/// how many those are at least and at most.
+/// how many those are at least and at most. Audio waits for them: at 100 kb/s for 160 ms.
 const COMMITTED: Duration = Duration::from_millis(30);
-const COMMITTED_BYTES: (u64, u64) = (8 << 10, 64 << 10);
+const COMMITTED_BYTES: (u64, u64) = (2 << 10, 64 << 10);
 
 /// The rate of a stream, from what its kernel took while more was waiting.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -27,6 +27,7 @@ pub struct Uptake {
     rate: f64,
     /// Since when more has waited than the kernel took, and what it took since then.
     full: Option<(Time, u64)>,
+    /// When the rate was measured or eased last.
     eased: Time,
 }
 
@@ -55,15 +56,19 @@ impl Uptake {
         let (taken, over) = (taken + bytes, now - since);
         let sample = taken as f64 / over.as_secs_f64().max(1e-6);
         if !full {
-            // All has left: it might have been more.
+            self.full = None;
             if over >= SPAN {
+                // All has left: it might have been more.
                 self.set(self.rate.max(sample));
+                self.eased = now;
+            } else {
+                // Too short to tell anything: it counts as if it had taken all.
+                self.ease(now);
             }
-            (self.full, self.eased) = (None, now);
         } else if bytes > 0 && over >= SPAN {
             // From one moment at which it was full to another.
             self.set(f64::midpoint(self.rate, sample));
-            self.full = Some((now, 0));
+            (self.full, self.eased) = (Some((now, 0)), now);
         } else {
             self.full = Some((since, taken));
         }
@@ -89,7 +94,7 @@ impl Uptake {
     }
 
     /// Bytes that the stream is given before it asks for more, and the kernel before they are in
-    /// flight: what leaves in 30 ms, from 8 to 64 KiB.
+    /// flight: what leaves in 30 ms, from 2 to 64 KiB.
     #[must_use]
     pub fn committed(&self) -> u64 {
         let (least, most) = COMMITTED_BYTES;
@@ -155,7 +160,7 @@ mod tests {
         assert_eq!(uptake.rate().as_bps(), (64 << 10) * 8);
         uptake.look(now + 60_000 * MS);
         assert_eq!(uptake.rate().as_bps(), 100_000);
-        assert_eq!(uptake.committed(), 8 << 10);
+        assert_eq!(uptake.committed(), 2 << 10);
     }
 
     #[test]
@@ -174,6 +179,22 @@ mod tests {
         // Ten times in two seconds at the most.
         assert!(rates[18] < before * 10, "{rates:?}");
         assert_eq!(rates.last(), Some(&20_000_000));
+    }
+
+    #[test]
+    fn a_stream_that_is_full_for_short_times_recovers() {
+        let (mut uptake, mut now) = (Uptake::default(), Time::from_millis(5));
+        uptake.took(now, 0, true);
+        now += Duration::from_secs(60);
+        uptake.look(now);
+        uptake.took(now, 1_000, false);
+        assert_eq!(uptake.rate().as_bps(), 100_000);
+        for _ in 0..300 {
+            uptake.took(now, 0, true);
+            uptake.took(now + 20 * MS, 10_000, false);
+            now += 33 * MS;
+        }
+        assert!(uptake.rate().as_bps() > 4_000_000, "{uptake:?}");
     }
 
     #[test]

@@ -184,11 +184,26 @@ fn a_full_report_says_more_than_the_digest_of_the_same_moment() {
     aggregate.merge_cell(s(9), cell(vec![Row::Digest(of(1, 13, s(9)))]), "head");
     let view = aggregate.network(s(9), "test", 0).brokers.remove(0);
     assert_eq!((view.digest, view.report.number), (true, 13));
+    assert!(view.report.interest.is_empty(), "of long ago");
     assert_eq!(
-        view.report.interest,
-        ["demo/#"],
-        "what it does not tell stays"
+        aggregate.after(s(9), None).count(),
+        0,
+        "not passed on as a report"
     );
+}
+
+#[test]
+fn the_head_that_knows_most_says_how_many_brokers_there_are() {
+    let mut aggregate = Aggregate::default();
+    aggregate.merge_cell(s(0), cell(Vec::new()), "head");
+    let part = Merged {
+        brokers: 3,
+        rows: Vec::new(),
+    };
+    aggregate.merge_cell(s(30), part, "another");
+    assert_eq!(aggregate.told(), 40);
+    aggregate.expire(s(60));
+    assert_eq!(aggregate.told(), 3);
 }
 
 #[test]

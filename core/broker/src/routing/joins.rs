@@ -209,10 +209,12 @@ impl Joins {
         for key in keys.collect::<Vec<_>>() {
             self.dirty.insert(key.clone());
             self.ends.insert((now + VIDEO_AFTER, key.clone()));
+            // In doubt anew before its detour has ended: what that carries it goes on to carry.
+            let known = self.detours.get(&key).filter(|known| known.link == link);
             let detour = Detour {
                 link,
                 since: now,
-                carries_all: false,
+                carries_all: known.is_some_and(|known| known.carries_all),
                 until: None,
             };
             self.detours.insert(key, detour);
@@ -240,7 +242,7 @@ impl Joins {
                     self.detours.remove(&key);
                 }
                 Some(detour) if detour.until.is_none() => {
-                    detour.carries_all = now >= detour.since + VIDEO_AFTER;
+                    detour.carries_all |= now >= detour.since + VIDEO_AFTER;
                 }
                 _ => {}
             }
@@ -268,7 +270,7 @@ impl Joins {
         let way = self.way(key, map, links);
         let lost = key.origin != self.id && way.is_none();
         let parent = way.or_else(|| self.stay(key, map, links));
-        let mut want = self.detoured(key);
+        let mut want = self.detoured(key, parent, links);
         if !own.is_empty() {
             want.classes = Join::ALL;
             want.filters.extend(own);
@@ -317,8 +319,9 @@ impl Joins {
         tree?.parent.filter(|link| links.is_up(*link))
     }
 
-    /// What a detour around a link in doubt wants: what came by that link.
-    fn detoured(&self, key: &Key) -> Wanted {
+    /// What a detour around a link in doubt wants: what came by that link. Where the detour is in
+    /// doubt itself, it is asked for no more video than it carries.
+    fn detoured(&self, key: &Key, parent: Option<LinkId>, links: &Links) -> Wanted {
         let Some(detour) = self.detours.get(key) else {
             return Wanted::default();
         };
@@ -328,7 +331,12 @@ impl Joins {
         };
         let want = self.trees.get(&direct).map(|tree| tree.want.clone());
         let mut want = want.unwrap_or_default();
-        if !detour.carries_all {
+        let carries_video = |link: LinkId| {
+            let told = self.trees.get(key).and_then(|tree| tree.told.get(&link));
+            told.is_some_and(|told| told.classes & !DETOUR_CLASSES != 0)
+        };
+        let doubtful = parent.filter(|link| links.is_suspect(*link));
+        if !detour.carries_all || doubtful.is_some_and(|link| !carries_video(link)) {
             want.classes &= DETOUR_CLASSES;
         }
         want

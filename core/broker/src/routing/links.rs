@@ -139,6 +139,11 @@ impl Links {
         }
     }
 
+    /// Whether a link may be dead.
+    pub(super) fn is_suspect(&self, id: LinkId) -> bool {
+        self.links.get(&id).is_some_and(|link| link.suspect)
+    }
+
     /// Whether there is a link to this neighbour that is not in doubt.
     pub(super) fn is_well(&self, peer: BrokerId) -> bool {
         let link = self.links.values().find(|link| link.peer == peer);

@@ -47,6 +47,8 @@ impl Routing {
     pub(super) fn link_recovered(&mut self, link: LinkId) {
         self.links.trust(link);
         self.joins.end_detours(link, self.now);
+        // Those by this link may carry video again.
+        self.joins.touch_detours();
     }
 
     /// Our links came, went or weigh otherwise: another may lead to the same neighbour.

@@ -208,6 +208,39 @@ fn video_takes_the_detour_before_the_link_is_dead_and_stays_until_another_way_st
 }
 
 #[test]
+fn a_link_in_doubt_anew_keeps_the_video_of_its_detour() {
+    let mut broker = broker();
+    broker.routing.add(broker.now, &filter("a/room/#")).unwrap();
+    broker.hears(TO_B, sources(B, &[C]));
+    broker.does(RoutingInput::LinkSuspect(TO_A));
+    assert_eq!(joins(&broker.later(DETOUR_VIDEO)).len(), 1);
+    broker.does(RoutingInput::LinkRecovered(TO_A));
+    let said = [
+        broker.later(Duration::from_millis(500)),
+        broker.does(RoutingInput::LinkSuspect(TO_A)),
+        broker.later(DETOUR_VIDEO / 2),
+        broker.later(Duration::from_millis(600)),
+    ];
+    assert_eq!(joins(&said.concat()), []);
+}
+
+#[test]
+fn a_detour_that_is_in_doubt_itself_is_asked_for_video_once_it_is_well() {
+    let mut broker = broker();
+    broker.routing.add(broker.now, &filter("a/room/#")).unwrap();
+    broker.hears(TO_B, sources(B, &[C]));
+    broker.does(RoutingInput::LinkSuspect(TO_A));
+    broker.does(RoutingInput::LinkSuspect(TO_B));
+    assert_eq!(joins(&broker.later(DETOUR_VIDEO)), []);
+    let around = Join {
+        avoid: Some(A),
+        ..join(C, &["a/room/#"])
+    };
+    let said = broker.does(RoutingInput::LinkRecovered(TO_B));
+    assert_eq!(joins(&said), [(TO_B, around)]);
+}
+
+#[test]
 fn a_dead_link_moves_everything_at_once() {
     let mut broker = broker();
     broker.routing.add(broker.now, &filter("a/room/#")).unwrap();

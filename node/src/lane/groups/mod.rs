@@ -126,6 +126,8 @@ impl Lane {
                 self.return_outbox(near.link, near.outbox, near.waited);
             }
         }
+        // No buffer of the pool is held until something is sent again.
+        groups.shares.clear();
         self.send_again(&mut groups);
         self.groups = Some(groups);
     }

@@ -180,7 +180,9 @@ impl Sets {
             return;
         }
         if self.recent.len() == self.recent_max {
+            // Whoever stops hearing its group misses it.
             self.recent.pop_front();
+            self.counters.link_groups.forgotten.add(1);
         }
         self.recent.push_back(Recent {
             at: now,
@@ -218,6 +220,7 @@ impl Sets {
         };
         if !hears {
             self.opened[at].say &= !bit;
+            self.penalties[usize::from(link.0)].add(now);
             return self.fall(at, bit, again);
         }
         self.opened[at].say |= bit;

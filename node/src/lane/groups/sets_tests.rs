@@ -141,6 +141,12 @@ fn who_hears_no_more_gets_again_what_went_there_lately() {
     assert_eq!(stage.send(ALL, 1), None);
     assert_eq!(stage.counters.link_groups.falls.get(), 2);
     assert_eq!(stage.listeners(), 1);
+    // It is not believed at once.
+    stage.says(B, name, true);
+    assert_eq!(stage.listeners(), 1);
+    stage.now += Duration::from_secs(5);
+    stage.beacons();
+    assert_eq!(stage.listeners(), 2);
 }
 
 #[test]
@@ -152,6 +158,7 @@ fn what_is_kept_to_come_again_leaves_the_pool_its_buffers() {
     }
     stage.send(ALL, 20);
     assert_eq!(stage.says(B, name, false).len(), 8);
+    assert_eq!(stage.counters.link_groups.forgotten.get(), 12);
     let large = stage.pool.copy(&[0; EVENT_LEN_SMALL + 1]);
     stage.packet = large.expect("a buffer").freeze();
     stage.send(ALL, 20);

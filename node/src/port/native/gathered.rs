@@ -28,9 +28,11 @@ impl Gathered {
 
     /// Adds one packet for some destinations; the caller has made sure of room.
     pub(super) fn add(&mut self, packet: &Packet, to: impl IntoIterator<Item = Address>) {
-        let place = self.packets.len();
+        let (place, before) = (self.packets.len(), self.messages.len());
         self.messages.extend(to.into_iter().map(|to| (to, place)));
-        self.packets.push(packet.clone());
+        if self.messages.len() > before {
+            self.packets.push(packet.clone());
+        }
     }
 
     /// All messages, the oldest first.
@@ -73,7 +75,9 @@ mod tests {
         for (byte, ports) in [(1, 10..13), (2, 20..22), (3, 30..31)] {
             gathered.add(&packet(byte).expect("a buffer"), ports.map(to));
         }
+        gathered.add(&packet(4).expect("a buffer"), []);
         assert_eq!(gathered.len(), 6);
+        assert_eq!(pool.free().0, 1, "what goes nowhere is not held");
         gathered.keep_last(2);
         let left: Vec<_> = gathered.iter().collect();
         assert_eq!(left, [(to(21), &[2][..]), (to(30), &[3][..])]);

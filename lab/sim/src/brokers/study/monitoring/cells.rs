@@ -12,6 +12,7 @@ use crate::brokers::broker::index_of;
 /// As control/src/monitor/cell.rs has them.
 const OWN_BYTES: u32 = 120;
 const ALL_BYTES: usize = 7_000;
+const CELL_BYTES_MIN: usize = 32;
 /// Links that are let down, and how long is waited for one to be seen.
 const DOWNS: usize = 20;
 const DOWN_FOR: u64 = 30;
@@ -101,7 +102,7 @@ impl Cells {
             bytes_per_s,
             brokers: brokers as u64,
         };
-        let share = ALL_BYTES * cell.members.len() / brokers;
+        let share = (ALL_BYTES * cell.members.len() / brokers).max(CELL_BYTES_MIN);
         self.heads.push(Head {
             place: head,
             stream,
