@@ -69,6 +69,16 @@ struct Line {
     paid: Instant,
     heard: Instant,
     pinged: Instant,
+    /// Its place among the lines of this broker and of its member.
+    _ticket: Ticket,
+}
+
+/// What a page gets by its greeting.
+struct Admitted {
+    rights: Rights,
+    ticket: Ticket,
+    client: Client,
+    bell: Bell,
 }
 
 pub(super) async fn serve(state: Arc<State>, place: Place, mut socket: WebSocket) {
@@ -80,7 +90,7 @@ pub(super) async fn serve(state: Arc<State>, place: Place, mut socket: WebSocket
         Ok(None) => return,
         Err(_) => return boards.counts.refuse(Refused::Silent),
     };
-    let (rights, _ticket, (client, bell)) = match admit(&state, &place, word) {
+    let admitted = match admit(&state, &place, word) {
         Ok(admitted) => admitted,
         Err((why, problem)) => {
             boards.counts.refuse(why);
@@ -92,10 +102,11 @@ pub(super) async fn serve(state: Arc<State>, place: Place, mut socket: WebSocket
     let mut line = Line {
         state,
         place,
-        rights,
+        rights: admitted.rights,
         socket,
-        client,
-        bell,
+        client: admitted.client,
+        bell: admitted.bell,
+        _ticket: admitted.ticket,
         publisher: None,
         waiting: None,
         paid: now,
@@ -108,11 +119,7 @@ pub(super) async fn serve(state: Arc<State>, place: Place, mut socket: WebSocket
 }
 
 /// What a page gets by its greeting. Only who may look on takes the room of others.
-fn admit(
-    state: &State,
-    place: &Place,
-    word: Option<Word>,
-) -> Result<(Rights, Ticket, (Client, Bell)), (Refused, Problem)> {
+fn admit(state: &State, place: &Place, word: Option<Word>) -> Result<Admitted, (Refused, Problem)> {
     let Some(Word::Open { token }) = word else {
         let problem = Problem::bad("this is no greeting").with("code", "malformed");
         return Err((Refused::Malformed, problem));
@@ -125,11 +132,16 @@ fn admit(
     };
     let ticket = state.boards.enter(&place.own);
     let ticket = ticket.ok_or_else(|| busy("too many boards are open here"))?;
-    let opened = client(state, place).map_err(|error| {
+    let (client, bell) = client(state, place).map_err(|error| {
         tracing::warn!(%error, "a board cannot be opened");
         busy("the board cannot be opened")
     })?;
-    Ok((rights, ticket, opened))
+    Ok(Admitted {
+        rights,
+        ticket,
+        client,
+        bell,
+    })
 }
 
 /// The first message, if there is one, and its word, if it is understood.
