@@ -11,7 +11,7 @@ use crate::counters::{Counter, Counters, Sample};
 /// A counter that every thread has: name, help, and where it is.
 type Row = (&'static str, &'static str, fn(&Counters) -> &Counter);
 
-const ROWS: [Row; 26] = [
+const ROWS: [Row; 27] = [
     (
         "sangam_relayed_packets_total",
         "Events sent to neighbours.",
