@@ -164,7 +164,7 @@ fn a_recording_is_played_by_ffmpeg_gstreamer_and_mpv() {
     gstreamer(&stage);
     mpv(&stage);
     passwords(&stage);
-    let counts = stage.counts("ended", 8);
+    let counts = stage.counts("ended", 5);
     for none in [
         "malformed",
         "unsent_failed",
@@ -219,6 +219,7 @@ fn decodes(stage: &Stage) {
 }
 
 /// One track each: `gst-launch-1.0` may link two that come at the same moment the wrong way round.
+/// It leaves in the middle of the film; FFmpeg and mpv stay to its end.
 #[track_caller]
 fn gstreamer(stage: &Stage) {
     let video = "rtph264depay ! h264parse ! avdec_h264 ! video/x-raw,format=I420";
@@ -230,9 +231,12 @@ fn gstreamer(stage: &Stage) {
     ];
     let runs = runs.map(|(protocols, media, decoder)| {
         let out = stage.folder.path().join(format!("{protocols}-{media}.raw"));
+        // Pictures, or 20 ms of sound each.
+        let buffers = if media == "video" { 110 } else { 220 };
         let pipeline = format!(
             "rtspsrc location={} protocols={protocols} latency=200 \
-             ! application/x-rtp,media={media} ! {decoder} ! filesink sync=false location={}",
+             ! application/x-rtp,media={media} ! {decoder} ! identity eos-after={buffers} \
+             ! filesink sync=false location={}",
             stage.url,
             out.display()
         );
