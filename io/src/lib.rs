@@ -13,6 +13,7 @@
 pub mod alloc;
 pub mod child;
 pub mod clock;
+pub mod count;
 pub mod door;
 pub mod interfaces;
 pub mod limit;

@@ -1,6 +1,6 @@
 //! What the server counts; every refusal has its number.
 
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use sangam_io::count::Count;
 
 /// Name, explanation and value of a count.
 pub type Counted = (&'static str, &'static str, u64);
@@ -55,22 +55,4 @@ counts! {
     late, "Times a film was not read from the disk in time";
     stalled, "Times a film waited for a client that did not read";
     ended, "Films played to the end of their range";
-}
-
-/// A number that any thread raises and any thread reads.
-#[derive(Debug, Default)]
-pub(crate) struct Count(AtomicU64);
-
-impl Count {
-    pub(crate) fn add(&self, n: u64) {
-        self.0.fetch_add(n, Relaxed);
-    }
-
-    pub(crate) fn one(&self) {
-        self.add(1);
-    }
-
-    pub(crate) fn get(&self) -> u64 {
-        self.0.load(Relaxed)
-    }
 }

@@ -1,6 +1,6 @@
 //! What the gateway counts, beside what its shards count of every port.
 
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use sangam_io::count::Count;
 
 macro_rules! counts {
     ($($field:ident, $name:literal, $help:literal;)*) => {
@@ -42,22 +42,4 @@ counts! {
     layer_switches, "sangam_webrtc_layer_switches_total", "Changes of a subscriber's layer";
     tcp_accepted, "sangam_webrtc_tcp_accepted_total", "Connections for ICE by TCP";
     tcp_dropped, "sangam_webrtc_tcp_dropped_total", "Packets for connections that do not read";
-}
-
-/// A number that any thread raises and any thread reads.
-#[derive(Debug, Default)]
-pub(crate) struct Count(AtomicU64);
-
-impl Count {
-    pub(crate) fn add(&self, n: u64) {
-        self.0.fetch_add(n, Relaxed);
-    }
-
-    pub(crate) fn one(&self) {
-        self.add(1);
-    }
-
-    pub(crate) fn get(&self) -> u64 {
-        self.0.load(Relaxed)
-    }
 }

@@ -61,6 +61,15 @@ impl Stage {
         messages.map(read).collect()
     }
 
+    /// A group of all, which all hear; its name.
+    fn heard(&mut self) -> StreamId {
+        let name = self.open(ALL);
+        for link in [B, C, D] {
+            self.says(link, name, true);
+        }
+        name
+    }
+
     /// These have a group; its name.
     fn open(&mut self, members: u64) -> StreamId {
         self.send(members, WORTH);
@@ -123,10 +132,7 @@ fn few_events_are_not_worth_a_group() {
 #[test]
 fn who_hears_no_more_gets_again_what_went_there_lately() {
     let mut stage = Stage::new();
-    let name = stage.open(ALL);
-    for link in [B, C, D] {
-        stage.says(link, name, true);
-    }
+    let name = stage.heard();
     stage.send(ALL, 3);
     stage.now += AGAIN + Duration::from_millis(1);
     stage.send(ALL, 2);
@@ -152,10 +158,7 @@ fn who_hears_no_more_gets_again_what_went_there_lately() {
 #[test]
 fn what_is_kept_to_come_again_leaves_the_pool_its_buffers() {
     let mut stage = Stage::new();
-    let name = stage.open(ALL);
-    for link in [B, C, D] {
-        stage.says(link, name, true);
-    }
+    let name = stage.heard();
     stage.send(ALL, 20);
     assert_eq!(stage.says(B, name, false).len(), 8);
     assert_eq!(stage.counters.link_groups.forgotten.get(), 12);
@@ -169,10 +172,7 @@ fn what_is_kept_to_come_again_leaves_the_pool_its_buffers() {
 #[test]
 fn who_loses_much_is_not_believed_for_a_while() {
     let mut stage = Stage::new();
-    let name = stage.open(ALL);
-    for link in [B, C, D] {
-        stage.says(link, name, true);
-    }
+    stage.heard();
     stage.send(ALL, 2);
     let mut again = Vec::new();
     for _ in 0..3 {
@@ -194,10 +194,7 @@ fn who_loses_much_is_not_believed_for_a_while() {
 #[test]
 fn a_little_loss_changes_nothing() {
     let mut stage = Stage::new();
-    let name = stage.open(ALL);
-    for link in [B, C, D] {
-        stage.says(link, name, true);
-    }
+    stage.heard();
     for _ in 0..100 {
         let sampled = (C, JUDGED, JUDGED / LOSS - 1);
         stage
@@ -210,10 +207,7 @@ fn a_little_loss_changes_nothing() {
 #[test]
 fn a_group_that_the_kernel_refuses_is_left_alone() {
     let mut stage = Stage::new();
-    let name = stage.open(ALL);
-    for link in [B, C, D] {
-        stage.says(link, name, true);
-    }
+    let name = stage.heard();
     stage.send(ALL, 1);
     let mut again = Vec::new();
     let said = |link, _| again.push(link);
@@ -243,10 +237,7 @@ fn groups_are_bounded_and_the_useless_make_room() {
 #[test]
 fn a_link_that_goes_takes_its_sets_along() {
     let mut stage = Stage::new();
-    let name = stage.open(ALL);
-    for link in [B, C, D] {
-        stage.says(link, name, true);
-    }
+    let name = stage.heard();
     stage.sets.gone(C);
     assert_eq!(stage.told(), [(B, name, false), (D, name, false)]);
     assert_eq!(stage.listeners(), 0);
@@ -257,10 +248,7 @@ fn a_link_that_goes_takes_its_sets_along() {
 #[test]
 fn a_link_that_moves_gets_again_what_the_group_had() {
     let mut stage = Stage::new();
-    let name = stage.open(ALL);
-    for link in [B, C, D] {
-        stage.says(link, name, true);
-    }
+    let name = stage.heard();
     stage.send(ALL, 2);
     let mut again = Vec::new();
     stage.sets.moved(D, |link, _| again.push(link));
