@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use sangam_broker::DropReason;
 use sangam_client::{Client, Outgoing, Received};
 use sangam_emulator::{Segment, with_privileges};
+use sangam_model::BrokerId;
 use sangam_node::{Broker, BrokerConfig, Multicast, Network};
 
 use crate::support::*;
@@ -56,6 +57,11 @@ impl Lan {
         }
         for broker in &brokers {
             links_up(broker, BROKERS - 1);
+            // A first measurement that a busy machine has disturbed would make a way by two links
+            // the shortest for a minute.
+            for peer in 1..=BROKERS as u32 {
+                broker.weigh(BrokerId(peer), Some(5));
+            }
         }
         let subscribers = brokers[1..].iter().map(door).collect();
         let source = door(&brokers[0]);
@@ -77,11 +83,23 @@ impl Lan {
         let mut flow = Flow::open(&mut self.source, name, &mut all);
         routed(&self.brokers[0], name, BROKERS - 1);
         flow.len = 1_000;
-        eventually("so many hear a group", || {
-            flow.pump(1, &mut all);
-            counted(&self.brokers[0], "sangam_link_group_listeners") == listeners
-        });
+        self.shares(&mut flow, listeners);
         flow
+    }
+
+    /// Sends until so many neighbours have events by a group.
+    #[track_caller]
+    fn shares(&mut self, flow: &mut Flow, listeners: u64) {
+        let mut shared = self.shared();
+        eventually("so many hear an event by a group", || {
+            self.pump(flow, 5);
+            self.shared();
+            shared.listeners(&self.brokers[0]) == listeners
+        });
+    }
+
+    fn shared(&self) -> Shared {
+        settled(|| Shared::of(&self.brokers[0]))
     }
 
     /// One after another; each subscriber gets each once and in order.
@@ -121,7 +139,7 @@ impl Lan {
     }
 
     /// Sends until `done`, a number each time, and says what came of which number at each.
-    fn watch(&mut self, flow: &mut Flow, done: impl Fn(&Self, u32) -> bool) -> Seen {
+    fn watch(&mut self, flow: &mut Flow, mut done: impl FnMut(&Self, u32) -> bool) -> Seen {
         let mut seen = Seen {
             numbers: vec![Vec::new(); self.subscribers.len()],
             last: 0,
@@ -150,6 +168,41 @@ impl Lan {
                 }
             }
         }
+    }
+}
+
+/// What the first broker has sent to groups, and to how many neighbours that was.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Shared {
+    packets: u64,
+    deliveries: u64,
+}
+
+impl Shared {
+    fn of(broker: &Broker) -> Self {
+        Self {
+            packets: counted(broker, "sangam_link_group_packets_total"),
+            deliveries: counted(broker, "sangam_link_group_deliveries_total"),
+        }
+    }
+
+    fn since(self, before: Self) -> Self {
+        Self {
+            packets: self.packets - before.packets,
+            deliveries: self.deliveries - before.deliveries,
+        }
+    }
+
+    /// How many neighbours each packet since the last look was for; zero unless they agree.
+    fn listeners(&mut self, broker: &Broker) -> u64 {
+        let now = Self::of(broker);
+        let Self {
+            packets,
+            deliveries,
+        } = now.since(*self);
+        *self = now;
+        let agreed = deliveries.checked_rem(packets) == Some(0);
+        if agreed { deliveries / packets } else { 0 }
     }
 }
 
@@ -199,31 +252,38 @@ fn once(events: u32, len: usize) -> u64 {
     u64::from(events) * (len as u64 + 60) * 5 / 4
 }
 
+/// A broker that the machine lets wait has an event as a copy, and a group that it lets wait for
+/// 250 ms falls: few do.
+const COPIES_PERCENT: u64 = 5;
+
 fn each_event_leaves_once(v6: bool) {
     const EVENTS: u32 = 1_000;
     let mut lan = Lan::new(v6);
     let mut flow = lan.flow("hall/stage", 3);
-    let before = (
-        lan.counted(0, "sangam_link_group_packets_total"),
-        lan.counted(0, "sangam_link_group_deliveries_total"),
-        lan.bytes(),
-    );
-    let received: Vec<u64> = (1..BROKERS)
-        .map(|broker| lan.counted(broker, "sangam_link_group_received_total"))
-        .collect();
-    lan.pump(&mut flow, EVENTS);
-    let bytes = lan.bytes() - before.2;
-    let packets = lan.counted(0, "sangam_link_group_packets_total") - before.0;
-    let deliveries = lan.counted(0, "sangam_link_group_deliveries_total") - before.1;
-    assert_eq!(packets, EVENTS.into());
-    assert_eq!(deliveries, 3 * u64::from(EVENTS));
-    let payload = u64::from(EVENTS) * flow.len as u64;
+    let received = |lan: &Lan| -> u64 {
+        let of = |broker| lan.counted(broker, "sangam_link_group_received_total");
+        (1..BROKERS).map(of).sum()
+    };
+    let falls = |lan: &Lan| lan.counted(0, "sangam_link_group_falls_total");
+    let (bytes, shared) = loop {
+        let before = (lan.shared(), lan.bytes(), received(&lan), falls(&lan));
+        lan.pump(&mut flow, EVENTS);
+        let bytes = lan.bytes() - before.1;
+        let shared = lan.shared().since(before.0);
+        assert_eq!(shared.deliveries, received(&lan) - before.2);
+        // A machine that stood still says nothing; groups are believed again after 5 s.
+        if falls(&lan) == before.3 {
+            break (bytes, shared);
+        }
+        lan.shares(&mut flow, 3);
+    };
+    let most = u64::from(EVENTS);
+    let least = most * (100 - COPIES_PERCENT) / 100;
+    assert!((least..=most).contains(&shared.packets), "{shared:?}");
+    assert!(shared.deliveries >= 3 * least, "{shared:?}");
+    let payload = most * flow.len as u64;
     assert!(bytes >= payload, "{bytes} bytes left the host");
     assert!(bytes < once(EVENTS, flow.len), "{bytes} for {payload}");
-    for (broker, before) in (1..BROKERS).zip(received) {
-        let all = lan.counted(broker, "sangam_link_group_received_total");
-        assert_eq!(all - before, EVENTS.into(), "broker {broker}");
-    }
     lan.links_count(payload);
     assert_eq!(drops(&lan.brokers[0]), []);
 }
@@ -261,6 +321,12 @@ fn events_of_many_datagrams_go_to_neighbours_by_their_group_as_well() {
     );
 }
 
+/// Whether, from the 200th event on, so many neighbours have events by a group.
+fn until_shared_by(listeners: u64) -> impl FnMut(&Lan, u32) -> bool {
+    let mut shared = Shared::default();
+    move |lan, sent| sent > 200 && shared.listeners(&lan.brokers[0]) == listeners
+}
+
 #[test]
 fn a_group_that_falls_silent_for_one_neighbour_costs_nobody_an_event() {
     with_privileges(
@@ -269,17 +335,13 @@ fn a_group_that_falls_silent_for_one_neighbour_costs_nobody_an_event() {
             let mut lan = Lan::new(false);
             let mut flow = lan.flow("hall/stage", 3);
             lan.segment.pass_groups(2, false).expect("a bridge");
-            let two = |lan: &Lan, sent| {
-                sent > 200 && counted(&lan.brokers[0], "sangam_link_group_listeners") == 2
-            };
-            lan.watch(&mut flow, two).is_all();
+            lan.watch(&mut flow, until_shared_by(2)).is_all();
             assert!(lan.counted(0, "sangam_link_group_falls_total") >= 1);
             assert!(lan.counted(0, "sangam_link_group_resent_total") >= 1);
             // The others hear it still, and it hears it again once the bridge lets it pass.
             let packets = lan.counted(0, "sangam_link_group_packets_total");
             lan.segment.pass_groups(2, true).expect("a bridge");
-            let three = |lan: &Lan, _| counted(&lan.brokers[0], "sangam_link_group_listeners") == 3;
-            lan.watch(&mut flow, three).is_all();
+            lan.watch(&mut flow, until_shared_by(3)).is_all();
             assert!(lan.counted(0, "sangam_link_group_packets_total") > packets);
             for broker in &lan.brokers {
                 links_up(broker, BROKERS - 1);
@@ -343,16 +405,8 @@ fn a_neighbour_that_goes_takes_nothing_from_the_others() {
             drop(lan.subscribers.pop());
             drop(lan.brokers.pop());
             links_up(&lan.brokers[0], BROKERS - 2);
-            eventually("the two have a group of their own", || {
-                lan.pump(&mut flow, 1);
-                counted(&lan.brokers[0], "sangam_link_group_listeners") == 2
-            });
-            let packets = lan.counted(0, "sangam_link_group_packets_total");
-            lan.pump(&mut flow, 100);
-            assert_eq!(
-                lan.counted(0, "sangam_link_group_packets_total"),
-                packets + 100
-            );
+            // The two have a group of their own.
+            lan.shares(&mut flow, 2);
         },
     );
 }
@@ -384,8 +438,9 @@ fn datagrams_of_others_to_a_group_of_neighbours_are_dropped() {
                 sent.expect("datagrams");
             }
             for (broker, before) in lan.brokers[1..].iter().zip(before) {
+                // One for each of the groups that it has joined.
                 eventually("a forged datagram is counted", || {
-                    dropped(broker, DropReason::UnknownPeer) == before + 1
+                    dropped(broker, DropReason::UnknownPeer) > before
                 });
             }
             for subscriber in &mut lan.subscribers {
