@@ -219,7 +219,8 @@ fn decodes(stage: &Stage) {
 }
 
 /// One track each: `gst-launch-1.0` may link two that come at the same moment the wrong way round.
-/// It leaves in the middle of the film; FFmpeg and mpv stay to its end.
+/// It leaves in the middle of the film: at the end, `rtspsrc` (1.22) fails now and then to send its
+/// own PAUSE, on a connection that stands, and calls that an end of file. FFmpeg and mpv stay.
 #[track_caller]
 fn gstreamer(stage: &Stage) {
     let video = "rtph264depay ! h264parse ! avdec_h264 ! video/x-raw,format=I420";

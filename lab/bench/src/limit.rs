@@ -49,7 +49,7 @@ pub(crate) struct Rate {
     pub(crate) packets_per_s: f64,
     /// CPU of the whole process per packet in microseconds, readers included.
     pub(crate) cpu_us_per_packet: f64,
-    /// Time each kind of frame takes.
+    /// Time each kind of frame takes until it is sent, or read where sockets are.
     pub(crate) costs: Vec<Cost>,
     /// Packets sent.
     pub(crate) sent: u64,
@@ -82,8 +82,9 @@ pub(crate) fn measure(plan: &Plan<'_>) -> Result<Rate, Error> {
     let (mut weight, mut seconds, mut cpu_us) = (0.0, 0.0, 0.0);
     for (frame, share) in shapes {
         // A first round brings routes and caches up.
-        let first = saturate(&mut fanouts, (frame, plan.segmented), Duration::ZERO)?;
-        let spent = saturate(&mut fanouts, (frame, plan.segmented), span)?;
+        let burst = (frame, plan.segmented);
+        let first = saturate(&mut fanouts, &ground, burst, Duration::ZERO)?;
+        let spent = saturate(&mut fanouts, &ground, burst, span)?;
         let packets = share * f64::from(frame.packets);
         weight += packets;
         seconds += packets / spent.rate;
@@ -146,12 +147,15 @@ fn shapes(load: &Load) -> Vec<(Frame, f64)> {
     (1..=largest).filter_map(shape).collect()
 }
 
+/// A packet is served once it is sent or, where sockets are read, once it is read.
 fn saturate(
     fanouts: &mut [RawFanout],
+    ground: &Ground,
     what: (Frame, bool),
     span: Duration,
 ) -> Result<Spent, Error> {
     let cpu = own_cpu();
+    let (begun, read_before) = (Instant::now(), ground.read());
     let results = thread::scope(|scope| {
         let run = |fanout| scope.spawn(move || repeat(fanout, what, span));
         let threads: Vec<_> = fanouts.iter_mut().map(run).collect();
@@ -163,7 +167,7 @@ fn saturate(
     let mut spent = Spent {
         packets: 0,
         rate: 0.0,
-        cpu: own_cpu() - cpu,
+        cpu: Duration::ZERO,
     };
     for result in results {
         let (packets, took) = result
@@ -172,6 +176,12 @@ fn saturate(
         spent.packets += packets;
         spent.rate += packets as f64 / took.as_secs_f64();
     }
+    if ground.is_read() {
+        ground.catch_up(read_before + spent.packets);
+        let read = ground.read() - read_before;
+        spent.rate = read as f64 / begun.elapsed().as_secs_f64();
+    }
+    spent.cpu = own_cpu() - cpu;
     Ok(spent)
 }
 

@@ -1,5 +1,6 @@
 //! What a measured receiver finds out about the stream it receives.
 
+mod frames;
 mod window;
 
 use std::time::Duration;
@@ -7,7 +8,8 @@ use std::time::Duration;
 use hdrhistogram::Histogram;
 use sangam_model::Time;
 
-use crate::load::Stamp;
+use crate::load::{Load, Stamp};
+use frames::Frames;
 
 pub(crate) use window::Window;
 
@@ -31,6 +33,7 @@ pub(crate) struct Arrival {
 pub(crate) struct Reception {
     latency_us: Histogram<u64>,
     seen: Vec<u64>,
+    frames: Frames,
     first: Option<u32>,
     last: Option<(Time, Time)>,
     jitter_us: f64,
@@ -53,6 +56,7 @@ impl Reception {
             latency_us: Histogram::new_with_bounds(1, LATENCY_MAX_US, 3)
                 .unwrap_or_else(|_| unreachable!("the bounds are constants and in order")),
             seen: Vec::new(),
+            frames: Frames::default(),
             first: None,
             last: None,
             jitter_us: 0.0,
@@ -84,6 +88,7 @@ impl Reception {
         self.received += 1;
         let latency = arrived - stamp.sent;
         self.late += u64::from(latency > LATE);
+        self.frames.take(stamp.sent, latency > LATE);
         self.latency_us
             .saturating_record(latency.as_micros().max(1) as u64);
         self.jitter(stamp.sent, arrived);
@@ -94,6 +99,7 @@ impl Reception {
     pub(crate) fn merge(&mut self, other: &Self) {
         // Both have the same bounds, so nothing can fall outside.
         let _ = self.latency_us.add(&other.latency_us);
+        self.frames.merge(&other.frames);
         self.received += other.received;
         self.duplicates += other.duplicates;
         self.late += other.late;
@@ -133,6 +139,11 @@ impl Reception {
     /// Percent of `expected` packets that came late.
     pub(crate) fn late_percent(&self, expected: u64) -> f64 {
         percent(self.late, expected)
+    }
+
+    /// The same, weighted: as if the frames had come as often as in a whole round of `load`.
+    pub(crate) fn late_percent_of(&self, load: &Load) -> f64 {
+        self.frames.late_percent_of(load)
     }
 
     fn is_new(&mut self, number: u32) -> bool {

@@ -11,6 +11,7 @@ use sangam_emulator::{Segment, with_privileges};
 use sangam_model::BrokerId;
 use sangam_node::{Broker, BrokerConfig, Multicast, Network};
 
+use crate::support::shared::{Groups, Shared};
 use crate::support::*;
 
 const PORT: u16 = 4_620;
@@ -90,16 +91,15 @@ impl Lan {
     /// Sends until so many neighbours have events by a group.
     #[track_caller]
     fn shares(&mut self, flow: &mut Flow, listeners: u64) {
-        let mut shared = self.shared();
         eventually("so many hear an event by a group", || {
+            let before = self.shared();
             self.pump(flow, 5);
-            self.shared();
-            shared.listeners(&self.brokers[0]) == listeners
+            self.shared().since(before).listeners() == listeners
         });
     }
 
     fn shared(&self) -> Shared {
-        settled(|| Shared::of(&self.brokers[0]))
+        settled(|| Shared::of(&self.brokers[0], Groups::Links))
     }
 
     /// One after another; each subscriber gets each once and in order.
@@ -171,41 +171,6 @@ impl Lan {
     }
 }
 
-/// What the first broker has sent to groups, and to how many neighbours that was.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-struct Shared {
-    packets: u64,
-    deliveries: u64,
-}
-
-impl Shared {
-    fn of(broker: &Broker) -> Self {
-        Self {
-            packets: counted(broker, "sangam_link_group_packets_total"),
-            deliveries: counted(broker, "sangam_link_group_deliveries_total"),
-        }
-    }
-
-    fn since(self, before: Self) -> Self {
-        Self {
-            packets: self.packets - before.packets,
-            deliveries: self.deliveries - before.deliveries,
-        }
-    }
-
-    /// How many neighbours each packet since the last look was for; zero unless they agree.
-    fn listeners(&mut self, broker: &Broker) -> u64 {
-        let now = Self::of(broker);
-        let Self {
-            packets,
-            deliveries,
-        } = now.since(*self);
-        *self = now;
-        let agreed = deliveries.checked_rem(packets) == Some(0);
-        if agreed { deliveries / packets } else { 0 }
-    }
-}
-
 /// What each subscriber got.
 struct Seen {
     numbers: Vec<Vec<u32>>,
@@ -252,10 +217,6 @@ fn once(events: u32, len: usize) -> u64 {
     u64::from(events) * (len as u64 + 60) * 5 / 4
 }
 
-/// A broker that the machine lets wait has an event as a copy, and a group that it lets wait for
-/// 250 ms falls: few do.
-const COPIES_PERCENT: u64 = 5;
-
 fn each_event_leaves_once(v6: bool) {
     const EVENTS: u32 = 1_000;
     let mut lan = Lan::new(v6);
@@ -264,24 +225,20 @@ fn each_event_leaves_once(v6: bool) {
         let of = |broker| lan.counted(broker, "sangam_link_group_received_total");
         (1..BROKERS).map(of).sum()
     };
-    let falls = |lan: &Lan| lan.counted(0, "sangam_link_group_falls_total");
     let (bytes, shared) = loop {
-        let before = (lan.shared(), lan.bytes(), received(&lan), falls(&lan));
+        let before = (lan.shared(), lan.bytes(), received(&lan));
         lan.pump(&mut flow, EVENTS);
         let bytes = lan.bytes() - before.1;
         let shared = lan.shared().since(before.0);
         assert_eq!(shared.deliveries, received(&lan) - before.2);
         // A machine that stood still says nothing; groups are believed again after 5 s.
-        if falls(&lan) == before.3 {
+        if shared.falls == 0 {
             break (bytes, shared);
         }
         lan.shares(&mut flow, 3);
     };
-    let most = u64::from(EVENTS);
-    let least = most * (100 - COPIES_PERCENT) / 100;
-    assert!((least..=most).contains(&shared.packets), "{shared:?}");
-    assert!(shared.deliveries >= 3 * least, "{shared:?}");
-    let payload = most * flow.len as u64;
+    shared.is_each_once(EVENTS.into(), 3);
+    let payload = u64::from(EVENTS) * flow.len as u64;
     assert!(bytes >= payload, "{bytes} bytes left the host");
     assert!(bytes < once(EVENTS, flow.len), "{bytes} for {payload}");
     lan.links_count(payload);
@@ -323,8 +280,12 @@ fn events_of_many_datagrams_go_to_neighbours_by_their_group_as_well() {
 
 /// Whether, from the 200th event on, so many neighbours have events by a group.
 fn until_shared_by(listeners: u64) -> impl FnMut(&Lan, u32) -> bool {
-    let mut shared = Shared::default();
-    move |lan, sent| sent > 200 && shared.listeners(&lan.brokers[0]) == listeners
+    let mut before = Shared::default();
+    move |lan, sent| {
+        let now = Shared::of(&lan.brokers[0], Groups::Links);
+        let shared = now.since(std::mem::replace(&mut before, now));
+        sent > 200 && shared.listeners() == listeners
+    }
 }
 
 #[test]

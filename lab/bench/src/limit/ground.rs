@@ -21,13 +21,28 @@ const READ_BUFFER: usize = 64 << 20;
 const BATCH: usize = 64;
 const DATAGRAM_MAX: usize = 2_048;
 
+/// How often to look whether readers have caught up.
+const LOOK: Duration = Duration::from_micros(50);
+
 /// Open sockets, read or not.
 pub(crate) struct Ground {
     ports: Vec<u16>,
     sinks: Vec<UdpSocket>,
-    readers: Vec<JoinHandle<()>>,
+    readers: Vec<Reader>,
     stop: Arc<AtomicBool>,
-    read: Arc<AtomicU64>,
+}
+
+struct Reader {
+    thread: JoinHandle<()>,
+    tally: Arc<Tally>,
+}
+
+#[derive(Default)]
+struct Tally {
+    /// Packets.
+    read: AtomicU64,
+    /// Times the socket was found empty.
+    empty: AtomicU64,
 }
 
 impl Ground {
@@ -41,14 +56,13 @@ impl Ground {
             sinks: Vec::new(),
             readers: Vec::new(),
             stop: Arc::default(),
-            read: Arc::default(),
         };
         for _ in 0..machine::cores() {
             let socket = open(receivers)?;
             ground.ports.push(socket.local_addr().port());
             match receivers {
                 Receivers::Sink => ground.sinks.push(socket),
-                Receivers::Read => ground.read(socket),
+                Receivers::Read => ground.add_reader(socket),
             }
         }
         Ok(ground)
@@ -63,23 +77,58 @@ impl Ground {
             .collect()
     }
 
-    /// Closes everything and tells how many packets were read.
-    pub(crate) fn close(self) -> u64 {
-        self.stop.store(true, Ordering::Relaxed);
-        for reader in self.readers {
-            // A reader that failed has read less, which the figures show.
-            let _ = reader.join();
-        }
-        drop(self.sinks);
-        self.read.load(Ordering::Relaxed)
+    /// Whether what is sent here is read.
+    pub(crate) fn is_read(&self) -> bool {
+        !self.readers.is_empty()
     }
 
-    fn read(&mut self, socket: UdpSocket) {
-        let (stop, read) = (Arc::clone(&self.stop), Arc::clone(&self.read));
-        self.readers.push(thread::spawn(move || {
+    /// Packets read so far.
+    pub(crate) fn read(&self) -> u64 {
+        let read = |reader: &Reader| reader.tally.read.load(Ordering::Relaxed);
+        self.readers.iter().map(read).sum()
+    }
+
+    /// Waits until everything that has been sent is read or lost: until `read` have been read in
+    /// all, or every reader has found its socket empty. To be called when nothing is sent.
+    pub(crate) fn catch_up(&self, read: u64) {
+        let empty = |reader: &Reader| reader.tally.empty.load(Ordering::Acquire);
+        let before: Vec<u64> = self.readers.iter().map(empty).collect();
+        let is_done = || {
+            let now = self.readers.iter().map(empty);
+            let all_empty = now.zip(&before).all(|(now, before)| now > *before);
+            self.read() >= read || all_empty || self.readers.iter().any(Reader::has_failed)
+        };
+        while !is_done() {
+            thread::park_timeout(LOOK);
+        }
+    }
+
+    /// Closes everything and tells how many packets were read.
+    pub(crate) fn close(mut self) -> u64 {
+        self.stop.store(true, Ordering::Relaxed);
+        let mut read = 0;
+        for Reader { thread, tally } in self.readers.drain(..) {
+            // A reader that failed has read less, which the figures show.
+            let _ = thread.join();
+            read += tally.read.load(Ordering::Relaxed);
+        }
+        read
+    }
+
+    fn add_reader(&mut self, socket: UdpSocket) {
+        let (stop, tally) = (Arc::clone(&self.stop), Arc::<Tally>::default());
+        let own = Arc::clone(&tally);
+        let thread = thread::spawn(move || {
             // An error ends the reader; nothing read is the report's business.
-            let _ = drain(&socket, &stop, &read);
-        }));
+            let _ = drain(&socket, &stop, &own);
+        });
+        self.readers.push(Reader { thread, tally });
+    }
+}
+
+impl Reader {
+    fn has_failed(&self) -> bool {
+        self.thread.is_finished()
     }
 }
 
@@ -99,7 +148,7 @@ fn open(receivers: Receivers) -> Result<UdpSocket, Error> {
         .map_err(|error| Error::System("a receiving socket", error))
 }
 
-fn drain(socket: &UdpSocket, stop: &AtomicBool, read: &AtomicU64) -> std::io::Result<()> {
+fn drain(socket: &UdpSocket, stop: &AtomicBool, tally: &Tally) -> std::io::Result<()> {
     let poller = Poller::new()?;
     poller.add(socket.fd(), 0, Interest::Read)?;
     let mut events = Events::with_capacity(1);
@@ -110,8 +159,9 @@ fn drain(socket: &UdpSocket, stop: &AtomicBool, read: &AtomicU64) -> std::io::Re
             let count = socket.recv(&mut batch)?;
             let bytes: usize = batch.datagrams().map(|datagram| datagram.bytes.len()).sum();
             std::hint::black_box(bytes);
-            read.fetch_add(count as u64, Ordering::Relaxed);
+            tally.read.fetch_add(count as u64, Ordering::Relaxed);
             if count < BATCH {
+                tally.empty.fetch_add(1, Ordering::Release);
                 break;
             }
         }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::Spent;
 use super::plan::{Place, Probe};
 use super::traffic::Snapshot;
+use crate::load::Load;
 use crate::measure::Reception;
 use crate::process::{CpuTimes, Metrics};
 
@@ -142,6 +143,12 @@ impl Outcome {
         self.seen.iter().map(Seen::bad_percent).fold(0.0, f64::max)
     }
 
+    /// The same if the frames had come as often as in a whole round of `load`.
+    pub(crate) fn worst_percent_of(&self, load: &Load) -> f64 {
+        let bad = |seen: &Seen| seen.bad_percent_of(load);
+        self.seen.iter().map(bad).fold(0.0, f64::max)
+    }
+
     /// Events all brokers sent to local subscribers within the window.
     pub(crate) fn delivered(&self) -> f64 {
         self.counted("sangam_delivered_packets_total")
@@ -218,5 +225,9 @@ impl Seen {
     /// Lost and late packets together, in percent.
     pub(crate) fn bad_percent(&self) -> f64 {
         self.reception.loss_percent(self.expected) + self.reception.late_percent(self.expected)
+    }
+    /// The same if the frames had come as often as in a whole round of `load`.
+    fn bad_percent_of(&self, load: &Load) -> f64 {
+        self.reception.loss_percent(self.expected) + self.reception.late_percent_of(load)
     }
 }
