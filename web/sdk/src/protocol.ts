@@ -160,6 +160,9 @@ export type Command =
   | { do: "request" | "release"; medium: Medium }
   | { do: "grant" | "revoke"; medium: Medium; member: MemberId }
   | { do: "floor"; room: string; medium: Medium; mode: "free" | "moderated"; limit: number }
+  | { do: "open"; room: string; title: string }
+  | { do: "close"; room: string }
+  | { do: "move"; member: MemberId; room: string }
   | { do: "hand"; raised: boolean; member?: MemberId }
   | { do: "name"; name: string }
   | { do: "chat"; text: string; to?: MemberId }

@@ -11,6 +11,7 @@ import { Laid } from "./Laid";
 import { Notices } from "./Notices";
 import { People } from "./People";
 import { Rising } from "./Reactions";
+import { Where } from "./Rooms";
 import { SettingsPanel } from "./SettingsPanel";
 import { Side } from "./Side";
 import { Sound } from "./Sound";
@@ -78,7 +79,8 @@ function Inside({ meeting, settings, change, view }: MeetingPageProps & { view: 
           {session?.locked && <Lock size={16} role="img" aria-label={t("lead.locked")} className="shrink-0" />}
           <span className="truncate">{session?.title || session?.name}</span>
         </h1>
-        <div role="status" className="empty:hidden">
+        <div role="status" className="flex flex-wrap items-center gap-2 empty:hidden">
+          <Where view={view} />
           {recorded(view) && (
             <p className="flex items-center gap-2 rounded-lg border border-line bg-raised px-3 py-1.5 text-sm">
               <Circle size={12} aria-hidden className="fill-stop text-stop" />

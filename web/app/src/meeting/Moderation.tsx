@@ -4,6 +4,7 @@ import { floorOf, type Member, type Role, type View } from "@sangam/sdk";
 import { MoreVertical } from "lucide-react";
 import { Button, Menu, MenuItem, MenuTrigger, Popover, Switch } from "react-aria-components";
 import { useTranslation } from "react-i18next";
+import { useRoomTitle } from "./Rooms";
 import type { Tools } from "./useTools";
 import { me } from "./view";
 
@@ -11,8 +12,10 @@ const ROLES: Role[] = ["chair", "presenter", "participant", "observer"];
 /** As many as a floor may have at most (docs/spec/xgsp.md). */
 const HOLDERS_MAX = 250;
 
-export function Moderation({ member, tools }: { member: Member; tools: Tools }) {
+export function Moderation({ member, view, tools }: { member: Member; view: View; tools: Tools }) {
   const { t } = useTranslation();
+  const titled = useRoomTitle();
+  const rooms = (view.session?.rooms ?? []).filter((room) => room.name !== member.room);
   const { id, name } = member;
   const muted = member.muted.includes("audio");
   const dark = member.muted.includes("video");
@@ -25,6 +28,8 @@ export function Moderation({ member, tools }: { member: Member; tools: Tools }) 
     [t(still ? "lead.board_give" : "lead.board_take"), mute("board", !still)],
     ...ROLES.filter((role) => role !== member.role).map((role): [string, () => void] =>
       [t("lead.role", { role: t(`role.${role}`) }), () => tools.ask({ do: "role", member: id, role })]),
+    ...rooms.map((room): [string, () => void] =>
+      [t("rooms.send", { room: titled(room) }), () => tools.ask({ do: "move", member: id, room: room.name })]),
     [t("lead.remove"), () => tools.ask({ do: "remove", member: id })],
   ];
   return (
@@ -35,7 +40,7 @@ export function Moderation({ member, tools }: { member: Member; tools: Tools }) 
       >
         <MoreVertical size={16} aria-hidden />
       </Button>
-      <Popover placement="bottom end" className="card min-w-52 p-1 shadow-xl">
+      <Popover placement="bottom end" className="card max-h-96 min-w-52 overflow-y-auto p-1 shadow-xl">
         <Menu aria-label={t("lead.of", { name })} className="outline-none">
           {items.map(([text, act]) => (
             <MenuItem
@@ -56,7 +61,12 @@ export function Lead({ view, tools }: { view: View; tools: Tools }) {
   const { session } = view;
   const room = me(view)?.room ?? "main";
   if (!session) return null;
-  const moderated = floorOf(session, room, "audio")?.mode === "moderated";
+  const asked = (medium: "audio" | "board") => ({
+    on: floorOf(session, room, medium)?.mode === "moderated",
+    turn: (on: boolean) => tools.ask({
+      do: "floor", room, medium, mode: on ? "moderated" : "free", limit: HOLDERS_MAX,
+    }),
+  });
   const hush = () => {
     for (const one of session.members ?? []) {
       const leads = one.role === "chair" || one.id === view.me;
@@ -71,12 +81,8 @@ export function Lead({ view, tools }: { view: View; tools: Tools }) {
       <Toggle
         label={t("lead.lobby")} on={session.lobby} turn={(lobby) => tools.ask({ do: "plan", lobby })}
       />
-      <Toggle
-        label={t("lead.moderated")} on={moderated}
-        turn={(on) => tools.ask({
-          do: "floor", room, medium: "audio", mode: on ? "moderated" : "free", limit: HOLDERS_MAX,
-        })}
-      />
+      <Toggle label={t("lead.moderated")} {...asked("audio")} />
+      <Toggle label={t("lead.drawing")} {...asked("board")} />
       <Button
         onPress={hush} className="cursor-pointer self-start rounded-lg bg-soft px-3 py-1.5 text-sm hover:bg-line"
       >

@@ -1,12 +1,13 @@
 /** Who is there, who wants to be heard, who wants in; and what those who lead may do about it. */
 
 import { holds, type Member, type View } from "@sangam/sdk";
-import { Check, Hand, Mic, MicOff, Video, VideoOff, X } from "lucide-react";
+import { Check, Hand, Mic, MicOff, Pencil, Video, VideoOff, X } from "lucide-react";
 import { useTranslation } from "react-i18next";
 import { IconButton } from "../ui/IconButton";
 import { Lead, Moderation } from "./Moderation";
+import { Rooms, useRoomTitle } from "./Rooms";
 import type { Tools } from "./useTools";
-import { hands, leading, lobby, place, together } from "./view";
+import { elsewhere, hands, inRoom, leading, lobby, me, place, together } from "./view";
 
 export interface PeopleProps {
   view: View;
@@ -16,9 +17,13 @@ export interface PeopleProps {
 export function People({ view, tools }: PeopleProps) {
   const { t } = useTranslation();
   const waiting = lobby(view);
-  const speakers = together(view).filter((one) => place(view, one.id) !== undefined);
+  const titled = useRoomTitle();
   const raised = hands(view);
   const leads = leading(view);
+  const own = me(view)?.room;
+  const n = together(view).length;
+  const rooms = view.session?.rooms ?? [];
+  const here = rooms.length > 1 ? rooms.find((room) => room.name === own) : undefined;
   return (
     <div className="flex flex-1 flex-col gap-5 overflow-y-auto p-4" tabIndex={0} role="group"
       aria-label={t("people.title")}>
@@ -28,20 +33,26 @@ export function People({ view, tools }: PeopleProps) {
           {waiting.map((one) => <Waiting key={one.id} member={one} tools={tools} />)}
         </List>
       )}
-      {speakers.length > 0 && (
-        <List title={t("people.queue")}>
-          {speakers.sort((a, b) => (place(view, a.id) ?? 0) - (place(view, b.id) ?? 0))
-            .map((one) => <Queued key={one.id} member={one} leads={leads} tools={tools} />)}
-        </List>
-      )}
+      <Queue medium="audio" view={view} tools={tools} />
+      <Queue medium="board" view={view} tools={tools} />
       {raised.length > 0 && (
         <List title={t("people.hands")}>
-          {raised.map((one) => <Raised key={one.id} member={one} leads={leads} tools={tools} />)}
+          {raised.map((one) => {
+            const away = rooms.find((room) => room.name === one.room && one.room !== own);
+            const note = away ? { note: titled(away) } : {};
+            return <Raised key={one.id} member={one} leads={leads} tools={tools} {...note} />;
+          })}
         </List>
       )}
-      <List title={t("people.here", { n: together(view).length })}>
+      <List title={here ? t("rooms.in", { room: titled(here), n }) : t("people.here", { n })}>
         {together(view).map((one) => <Row key={one.id} member={one} view={view} tools={tools} />)}
       </List>
+      {elsewhere(view).map((room) => (
+        <List key={room.name} title={t("rooms.in", { room: titled(room), n: inRoom(view, room.name).length })}>
+          {inRoom(view, room.name).map((one) => <Row key={one.id} member={one} view={view} tools={tools} />)}
+        </List>
+      ))}
+      {leads && <Rooms view={view} tools={tools} />}
     </div>
   );
 }
@@ -84,36 +95,59 @@ function Waiting({ member, tools }: Of) {
   );
 }
 
-function Queued({ member, leads, tools }: Of & { leads: boolean }) {
+/** What is asked for in turn: the pictures and words of each. */
+const FLOORS = {
+  audio: { icon: Mic, title: "people.queue", grant: "people.grant", refuse: "people.refuse" },
+  board: { icon: Pencil, title: "people.board", grant: "people.board_grant", refuse: "people.board_refuse" },
+} as const;
+type Floored = keyof typeof FLOORS;
+
+function Queue({ medium, view, tools }: PeopleProps & { medium: Floored }) {
+  const { t } = useTranslation();
+  const at = (one: Member) => place(view, one.id, medium);
+  const queue = together(view).filter((one) => at(one) !== undefined);
+  if (queue.length === 0) return null;
+  queue.sort((a, b) => (at(a) ?? 0) - (at(b) ?? 0));
+  return (
+    <List title={t(FLOORS[medium].title)}>
+      {queue.map((one) => (
+        <Queued key={one.id} member={one} medium={medium} leads={leading(view)} tools={tools} />
+      ))}
+    </List>
+  );
+}
+
+function Queued({ member, medium, leads, tools }: Of & { medium: Floored; leads: boolean }) {
   const { t } = useTranslation();
   const { id, name } = member;
+  const { icon: Icon, grant, refuse } = FLOORS[medium];
   return (
     <li className="flex items-center gap-2">
-      <Mic size={16} aria-hidden className="text-warn" />
+      <Icon size={16} aria-hidden className="text-warn" />
       <Name member={member} />
       {leads && (
         <IconButton
-          small look="on" icon={Check} label={t("people.grant", { name })}
-          press={() => tools.ask({ do: "grant", medium: "audio", member: id })}
+          small look="on" icon={Check} label={t(grant, { name })}
+          press={() => tools.ask({ do: "grant", medium, member: id })}
         />
       )}
       {leads && (
         <IconButton
-          small icon={X} label={t("people.refuse", { name })}
-          press={() => tools.ask({ do: "revoke", medium: "audio", member: id })}
+          small icon={X} label={t(refuse, { name })}
+          press={() => tools.ask({ do: "revoke", medium, member: id })}
         />
       )}
     </li>
   );
 }
 
-function Raised({ member, leads, tools }: Of & { leads: boolean }) {
+function Raised({ member, leads, note, tools }: Of & { leads: boolean; note?: string }) {
   const { t } = useTranslation();
   const { id, name } = member;
   return (
     <li className="flex items-center gap-2">
       <Hand size={16} aria-hidden className="text-warn" />
-      <Name member={member} />
+      <Name member={member} {...(note ? { note } : {})} />
       {leads && (
         <IconButton
           small icon={X} label={t("people.lower", { name })}
@@ -140,7 +174,7 @@ function Row({ member, view, tools }: Of & { view: View }) {
       {shows
         ? <Video size={16} role="img" aria-label={t("people.camera")} className="text-accent" />
         : <VideoOff size={16} role="img" aria-label={t("people.dark")} className="text-dim" />}
-      {leading(view) && !own && <Moderation member={member} tools={tools} />}
+      {leading(view) && !own && <Moderation member={member} view={view} tools={tools} />}
     </li>
   );
 }

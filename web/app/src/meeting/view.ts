@@ -1,6 +1,11 @@
 /** What the meeting shows, worked out of what the session says: no React, no browser. */
 
-import { floorOf, holds, leads, type Member, type MemberId, type View } from "@sangam/sdk";
+import { floorOf, holds, leads, type Medium, type Member, type MemberId, type Room, type View } from "@sangam/sdk";
+
+/** The room that everybody begins in. */
+export const MAIN = "main";
+/** Rooms of a session, by docs/spec/xgsp.md. */
+const ROOMS_MAX = 64;
 
 export type Layout = "grid" | "speaker";
 
@@ -35,21 +40,44 @@ export function together(view: View): Member[] {
     Number(b.id === view.me) - Number(a.id === view.me) || a.joined_ms - b.joined_ms);
 }
 
+/** Those in a room, by when they came. */
+export function inRoom(view: View, room: string): Member[] {
+  const here = (view.session?.members ?? []).filter((one) => one.room === room);
+  return here.sort((a, b) => a.joined_ms - b.joined_ms);
+}
+
+/** The other rooms that somebody is in. */
+export function elsewhere(view: View): Room[] {
+  const own = me(view)?.room;
+  const rooms = view.session?.rooms ?? [];
+  return rooms.filter((one) => one.name !== own && inRoom(view, one.name).length > 0);
+}
+
+/** A name that no room has; none if there are too many rooms. */
+export function freeRoom(rooms: readonly Room[]): string | undefined {
+  if (rooms.length >= ROOMS_MAX) return undefined;
+  const taken = new Set(rooms.map((one) => one.name));
+  for (let n = 1; ; n++) {
+    if (!taken.has(`room-${n}`)) return `room-${n}`;
+  }
+}
+
 /** Those who wait to be let in; only leaders look after them. */
 export function lobby(view: View): Member[] {
   return (view.session?.members ?? []).filter((one) => one.room === undefined);
 }
 
-/** Raised hands, the first first. */
+/** Raised hands, the first first; whoever leads sees those of other rooms, too. */
 export function hands(view: View): Member[] {
-  const raised = together(view).filter((one) => one.hand_ms !== undefined);
+  const all = leading(view) ? (view.session?.members ?? []) : together(view);
+  const raised = all.filter((one) => one.hand_ms !== undefined);
   return raised.sort((a, b) => (a.hand_ms ?? 0) - (b.hand_ms ?? 0));
 }
 
-/** A member's place in the queue for the word, from 1; none if it does not wait. */
-export function place(view: View, member: MemberId): number | undefined {
+/** A member's place in the queue for a floor, from 1; none if it does not wait. */
+export function place(view: View, member: MemberId, medium: Medium = "audio"): number | undefined {
   const room = view.session?.members?.find((one) => one.id === member)?.room;
-  const at = floorOf(view.session, room, "audio")?.queue.indexOf(member) ?? -1;
+  const at = floorOf(view.session, room, medium)?.queue.indexOf(member) ?? -1;
   return at < 0 ? undefined : at + 1;
 }
 
