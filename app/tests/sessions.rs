@@ -16,6 +16,7 @@ use sangam_client::{
 };
 use sangam_model::{Class, Filter, MediaInfo, Topic};
 use serde_json::{Value, json};
+use tempfile::TempDir;
 
 const PATIENCE: Duration = Duration::from_secs(30);
 const SHORT: Duration = Duration::from_millis(20);
@@ -100,6 +101,31 @@ fn client(udp: SocketAddr, token: Option<&str>) -> Client {
     let mut client = Client::connect(Target::Udp(udp), options).unwrap();
     client.wait_up(PATIENCE).unwrap();
     client
+}
+
+#[test]
+fn a_session_knows_whether_it_is_recorded() {
+    let broker = Broker::start(&[]);
+    session(&broker, &["create", "acme/kept", "--needs", "recorder"]);
+    let state = || session(&broker, &["show", "acme/kept"])["state"].clone();
+    assert_eq!(state(), "created");
+    let folder = TempDir::new().unwrap();
+    let (place, from) = (folder.path().display().to_string(), broker.udp.to_string());
+    let server = format!("http://{}", broker.http);
+    let record = |name| {
+        let what = ["record", "--json", "--session", name, "--server", &server];
+        sangam(&[&what[..], &["--from", &from, "--archive", &place]].concat())
+    };
+    let mut recorder = Running::start(record("acme/kept"));
+    let begun = recorder.json_line();
+    assert_eq!(begun["name"], "acme/kept/#", "{begun}");
+    assert_eq!(state(), "activated");
+    recorder.signal("INT");
+    assert_eq!(recorder.end().0, 0);
+    let shown = session(&broker, &["show", "acme/kept"]);
+    assert_eq!(shown["services"][0]["ready"], false, "{shown}");
+    let refused = record("acme/other").output().unwrap();
+    assert_eq!(refused.status.code(), Some(2), "{}", text(&refused.stderr));
 }
 
 fn opus() -> MediaInfo {

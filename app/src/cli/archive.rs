@@ -9,6 +9,7 @@ use sangam_client::Address;
 use sangam_model::{Filter, Topic};
 
 use super::client::{LOCAL, Peer};
+use super::session::{Name, SERVER};
 
 /// Where recordings are.
 #[derive(Args, Clone, Debug)]
@@ -28,7 +29,11 @@ pub(crate) struct Place {
 #[derive(Args, Debug)]
 pub(crate) struct RecordArgs {
     /// Topics or filters to record, such as 'demo/#'
-    #[arg(value_name = "TOPIC", value_parser = Filter::new, required_unless_present = "reliable")]
+    #[arg(
+        value_name = "TOPIC",
+        value_parser = Filter::new,
+        required_unless_present_any = ["reliable", "session"]
+    )]
     pub(crate) topics: Vec<Filter>,
     /// A reliable topic to record as well, such as chat; may be repeated
     #[arg(long, value_name = "TOPIC", value_parser = Topic::new)]
@@ -47,6 +52,33 @@ pub(crate) struct RecordArgs {
     /// Stop after so many seconds
     #[arg(long, value_name = "N")]
     pub(crate) seconds: Option<u64>,
+    /// Session that is recorded, all of it where no topic is named: it is told so, and its page
+    /// says it to everybody
+    #[arg(long, value_name = "TENANT/NAME", value_parser = super::session::name)]
+    pub(crate) session: Option<Name>,
+    /// The session server: the HTTP address of its broker
+    #[arg(long, value_name = "URL", default_value = SERVER)]
+    pub(crate) server: String,
+    /// Token for its API, as `sangam session` has it
+    #[arg(
+        long,
+        value_name = "TOKEN",
+        env = "SANGAM_API_TOKEN",
+        hide_env_values = true
+    )]
+    pub(crate) api_token: Option<String>,
+}
+
+impl RecordArgs {
+    /// What is recorded: what was named, or all of the session.
+    pub(crate) fn filters(&self) -> Vec<Filter> {
+        let none = self.topics.is_empty() && self.reliable.is_empty();
+        let session = self.session.as_ref().filter(|_| none);
+        // Tenant and name are levels of topics.
+        let all = session
+            .and_then(|Name { tenant, name }| Filter::new(&format!("{tenant}/{name}/#")).ok());
+        self.topics.iter().cloned().chain(all).collect()
+    }
 }
 
 /// Options of `sangam replay`.

@@ -8,6 +8,9 @@ use sangam_client::Address;
 use super::Lifetime;
 use super::client::LOCAL;
 
+/// Where the session server is by default.
+pub(super) const SERVER: &str = "http://127.0.0.1:4680";
+
 /// What to do with sessions.
 #[derive(Args, Debug)]
 pub(crate) struct SessionArgs {
@@ -15,7 +18,7 @@ pub(crate) struct SessionArgs {
     #[arg(
         long,
         value_name = "URL",
-        default_value = "http://127.0.0.1:4680",
+        default_value = SERVER,
         global = true
     )]
     pub(crate) server: String,
@@ -149,7 +152,8 @@ impl Name {
     }
 }
 
-fn name(text: &str) -> Result<Name, String> {
+/// TENANT/NAME.
+pub(super) fn name(text: &str) -> Result<Name, String> {
     let (tenant, name) = text
         .split_once('/')
         .ok_or("write TENANT/NAME, such as acme/weekly")?;

@@ -7,6 +7,7 @@ mod record;
 mod replay;
 mod scrub;
 mod serve;
+mod told;
 
 use std::time::{SystemTime, UNIX_EPOCH};
 

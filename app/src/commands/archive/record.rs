@@ -11,10 +11,13 @@ use serde_json::{Value, json};
 
 use crate::cli::RecordArgs;
 use crate::commands::peer::{self, Length, Pass};
+use crate::commands::session::Server;
 use crate::commands::table::{self, Live};
 use crate::exit::{Exit, Failure, io};
 use crate::output;
 use crate::stop::Stop;
+
+use super::told::Told;
 
 /// How long the broker is listened to before the disk's time is looked at.
 const NAP: Duration = Duration::from_millis(50);
@@ -36,6 +39,7 @@ struct Running {
     recorder: Recorder,
     name: String,
     clock: Clock,
+    told: Option<Told>,
 }
 
 /// Nanoseconds since 1970 that never go back: the system's clock may be set meanwhile.
@@ -82,14 +86,15 @@ impl Running {
         let (mut client, pass) = peer::begin(&args.from, &args.peer, options)?;
         let patience = Duration::from_secs(args.peer.connect_timeout) * args.from.len() as u32;
         client.wait_up(patience).map_err(peer::failure)?;
-        for filter in &args.topics {
+        let filters = args.filters();
+        for filter in &filters {
             client.subscribe(filter).map_err(peer::failure)?;
         }
         for topic in &args.reliable {
             let taken = client.subscribe_reliable(topic, 0);
             taken.map_err(|error| Failure::new(Exit::Failure, error.to_string()))?;
         }
-        let first = args.topics.first().map(ToString::to_string);
+        let first = filters.first().map(ToString::to_string);
         let first = first.or(args.reliable.first().map(ToString::to_string));
         let name = args.name.clone().or(first).unwrap_or_default();
         let medium = archive.medium().map_err(wrong())?;
@@ -97,12 +102,17 @@ impl Running {
         let log = Log::new(medium, life).map_err(wrong())?;
         let recorder = Recorder::new(log, RecordingId(random()), (&name, begin));
         let recorder = recorder.map_err(wrong())?;
+        let told = args.session.as_ref().map(|session| {
+            let server = Server::new(&args.server, args.api_token.as_deref())?;
+            Told::begin(server, &session.path())
+        });
         Ok(Self {
             client,
             pass,
             recorder,
             name,
             clock,
+            told: told.transpose()?,
         })
     }
 
@@ -120,6 +130,9 @@ impl Running {
                 return Err(Failure::new(Exit::Unreachable, "the broker has stopped"));
             }
             self.recorder.tick(self.clock.now());
+        }
+        if let Some(told) = &mut self.told {
+            told.tell(!self.recorder.is_refused());
         }
         Ok(())
     }
@@ -163,6 +176,9 @@ impl Running {
     }
 
     fn finish(self, as_json: bool) -> Result<(), Failure> {
+        if let Some(told) = self.told {
+            told.end();
+        }
         let (id, name) = (self.recorder.id(), self.name.clone());
         let counts = self.recorder.finish(self.clock.now());
         if as_json {
