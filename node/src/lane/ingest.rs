@@ -3,13 +3,14 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use sangam_broker::{Admit, DropReason, LinkId, Parent, Route, Shedder, Verdict};
-use sangam_io::pool::{Packet, PacketMut};
+use sangam_broker::{DropReason, LinkId, Parent, Route, Shedder, Verdict};
+use sangam_io::pool::PacketMut;
 use sangam_model::{Class, StreamId};
 use sangam_wire::feedback::Feedback;
 use sangam_wire::{Event, Flags, Header, WireError, is_event};
 
 use super::Lane;
+use super::handover::Cuts;
 use crate::bucket::Bucket;
 use crate::shard::is_kept;
 
@@ -36,9 +37,9 @@ pub(super) struct StreamState {
     media: sangam_broker::DuplicateWindow,
     rtcp: sangam_broker::DuplicateWindow,
     /// Has seen every event without pressure: how the stream marks frames and key frames.
-    habits: Shedder,
-    /// A full ring cut a frame, and this waits for the next that decodes by itself.
-    cut: Option<Shedder>,
+    pub(super) habits: Shedder,
+    /// Full rings cut frames.
+    pub(super) cuts: Cuts,
     bucket: Bucket,
     /// Its last event went nowhere, as it did not hold the floor.
     muted: bool,
@@ -219,7 +220,7 @@ impl Lane {
         }
     }
 
-    fn stream_state(&mut self, index: u32, stream: StreamId) -> &mut StreamState {
+    pub(super) fn stream_state(&mut self, index: u32, stream: StreamId) -> &mut StreamState {
         let index = index as usize;
         if index >= self.states.len() {
             self.states.resize_with(index + 1, StreamState::default);
@@ -233,30 +234,6 @@ impl Lane {
             };
         }
         state
-    }
-
-    /// Whether a full shard ring costs this event its whole frame.
-    pub(super) fn shed_for_full_ring(&mut self, packet: &Packet, full: bool) -> Admit {
-        let snapshot = self.snapshot.clone();
-        let Ok(header) = packet.header() else {
-            return Admit::Drop(DropReason::Malformed);
-        };
-        let Some(route) = snapshot.route(header.stream) else {
-            return Admit::Drop(DropReason::UnknownStream);
-        };
-        let state = self.stream_state(route.index, header.stream);
-        if full && state.cut.is_none() {
-            state.cut = Some(state.habits);
-        }
-        let Some(shedder) = &mut state.cut else {
-            return Admit::Deliver;
-        };
-        let admit = shedder.admit(&header, Duration::ZERO, full);
-        if admit == Admit::Deliver {
-            // A frame that decodes by itself has begun: all is well again.
-            state.cut = None;
-        }
-        admit
     }
 
     pub(super) fn malformed(&mut self, error: WireError) {

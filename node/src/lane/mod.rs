@@ -8,8 +8,11 @@ mod carried;
 mod dial;
 mod endpoints;
 mod feedback;
+#[cfg(test)]
+mod fixture;
 mod fragments;
 mod groups;
+mod handover;
 mod hello;
 mod ingest;
 mod judge;
@@ -30,7 +33,7 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use rtrb::Consumer;
-use sangam_broker::{Admit, DropReason, FeedbackGate, LinkId, PacketCache, Snapshot, Stamp};
+use sangam_broker::{DropReason, FeedbackGate, LinkId, PacketCache, Snapshot, Stamp};
 use sangam_io::clock;
 use sangam_io::poll::{Events, Interest, Poller};
 use sangam_io::pool::{Packet, Pool};
@@ -40,7 +43,7 @@ use sangam_link::{Acceptor, Reassembler};
 use sangam_model::{BrokerId, Class, Time};
 
 use crate::bucket::Bucket;
-use crate::command::{ControlEvent, Entry, LaneCommand, Outlet};
+use crate::command::{ControlEvent, LaneCommand, Outlet};
 use crate::config::Network;
 use crate::counters::Counters;
 use crate::port::native::Admission;
@@ -60,9 +63,6 @@ const BATCH: usize = 32;
 const BATCH_BYTES: usize = 65_535;
 /// Calls before the lane looks at its other work.
 const BATCHES_PER_ROUND: usize = 4;
-
-/// How long after a full ring every frame is looked at: longer than most key-frame intervals.
-const SHED_FOR: Duration = Duration::from_secs(10);
 
 const WAKE: u64 = 0;
 const INLINE_SHARD: u64 = 1;
@@ -354,34 +354,6 @@ impl Lane {
                 door.waker.wake();
             }
         }
-    }
-
-    fn hand_over(&mut self, packet: Packet, shards: u64, class: Class) -> u64 {
-        let mut woken = 0;
-        let ring = |door: &ShardDoor| door.inlets[class as usize].is_full();
-        let wanted = |shard: usize| shards & (1 << shard) != 0;
-        let full = (0..self.shards.len()).any(|s| wanted(s) && ring(&self.shards[s]));
-        if full {
-            self.shed_until = self.now + SHED_FOR;
-        }
-        if self.now < self.shed_until
-            && matches!(class, Class::Audio | Class::Video)
-            && let Admit::Drop(reason) = self.shed_for_full_ring(&packet, full)
-        {
-            self.counters.dropped(reason);
-            return 0;
-        }
-        for shard in (0..self.shards.len()).filter(|shard| wanted(*shard)) {
-            let entry = Entry {
-                packet: packet.clone(),
-                at: self.now,
-            };
-            match self.shards[shard].inlets[class as usize].push(entry) {
-                Ok(()) => woken |= 1 << shard,
-                Err(_) => self.counters.dropped(DropReason::ring_full(class)),
-            }
-        }
-        woken
     }
 
     fn take_commands(&mut self) {
