@@ -20,7 +20,7 @@ const EARLY: usize = 512;
 pub(super) const EARLY_FOR: Duration = Duration::from_millis(200);
 
 /// Where an event entered the lane.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Source {
     /// A datagram from a client.
     Client(SocketAddr),
@@ -40,7 +40,7 @@ pub(super) struct StreamState {
     pub(super) habits: Shedder,
     /// Full rings cut frames.
     pub(super) cuts: Cuts,
-    bucket: Bucket,
+    pub(super) bucket: Bucket,
     /// Its last event went nowhere, as it did not hold the floor.
     muted: bool,
 }
@@ -194,16 +194,8 @@ impl Lane {
         source: Source,
     ) -> Result<(Shedder, bool), DropReason> {
         may_send(route, source)?;
-        let limit = self.publisher_packets_per_s;
         let now = self.now;
-        let state = self.stream_state(route.index, header.stream);
-        if route.closed {
-            state.muted = true;
-            return Err(DropReason::GateClosed);
-        }
-        if matches!(route.parent, Parent::Local { .. }) && !state.bucket.admits(now, limit) {
-            return Err(DropReason::FloodPublisher);
-        }
+        let state = self.pay(header, route)?;
         let window = if header.class == Class::Rtcp {
             &mut state.rtcp
         } else {
@@ -218,6 +210,24 @@ impl Lane {
             Verdict::Duplicate => Err(DropReason::Duplicate),
             Verdict::Old => Err(DropReason::TooOld),
         }
+    }
+
+    /// Takes one more packet from what the publisher of a stream may say, if it is ours.
+    pub(super) fn pay(
+        &mut self,
+        header: &Header,
+        route: &Route,
+    ) -> Result<&mut StreamState, DropReason> {
+        let (now, limit) = (self.now, self.publisher_packets_per_s);
+        let state = self.stream_state(route.index, header.stream);
+        if route.closed {
+            state.muted = true;
+            return Err(DropReason::GateClosed);
+        }
+        if matches!(route.parent, Parent::Local { .. }) && !state.bucket.admits(now, limit) {
+            return Err(DropReason::FloodPublisher);
+        }
+        Ok(state)
     }
 
     pub(super) fn stream_state(&mut self, index: u32, stream: StreamId) -> &mut StreamState {
