@@ -2,6 +2,7 @@
 
 use sangam_broker::{DropReason, LinkId};
 use sangam_io::pool::Packet;
+use sangam_io::udp::SendReport;
 use sangam_link::{ReassemblyCounters, fragment};
 use sangam_wire::Header;
 
@@ -74,21 +75,33 @@ impl Lane {
             .dropped_many(DropReason::ReassemblyFull, evicted);
     }
 
-    /// Sends an event that is larger than the link's datagrams.
-    pub(super) fn send_in_pieces(&mut self, id: LinkId, packet: &Packet) {
+    /// Sends an event that is larger than the link's datagrams. Whether it has left or never will;
+    /// otherwise all of it is to be sent again, and who has some pieces already lets them go.
+    pub(super) fn send_in_pieces(&mut self, id: LinkId, packet: &Packet) -> bool {
         let Some((socket, address, most)) = self.links.route_to(id) else {
-            return self.counters.dropped(DropReason::LinkDown);
+            self.counters.dropped(DropReason::LinkDown);
+            return true;
         };
         let Ok(mut pieces) = fragment(packet, most) else {
-            return self.counters.dropped(DropReason::MessageSize);
+            self.counters.dropped(DropReason::MessageSize);
+            return true;
         };
         let mut bytes = std::mem::take(&mut self.whole);
-        bytes.resize(most, 0);
-        while let Some(Ok(len)) = pieces.write_next(&mut bytes) {
-            self.send_bytes(socket, &bytes[..len], address);
-            self.links.sent(id, 1, len as u64);
+        let mut end = 0;
+        loop {
+            bytes.resize(end + most, 0);
+            let Some(Ok(len)) = pieces.write_next(&mut bytes[end..]) else {
+                break;
+            };
+            end += len;
         }
+        // All but the last are as long as the datagrams, so that they leave as one message.
+        let pieces = bytes[..end].chunks(most).map(|piece| (address, piece));
+        let mut report = SendReport::default();
+        self.sender.send(&self.sockets[socket], pieces, &mut report);
+        self.count_sent(id, &report);
         self.whole = bytes;
+        report.would_block == 0
     }
 }
 

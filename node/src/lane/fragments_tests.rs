@@ -4,6 +4,7 @@ use super::super::fixture::*;
 use super::super::ingest::Source;
 use super::*;
 use crate::config::BrokerConfig;
+use sangam_wire::Flags;
 
 const OTHERS: StreamId = StreamId::new(BrokerId(1), Incarnation(1), 2);
 const RATE: u32 = 200;
@@ -63,4 +64,28 @@ fn a_piece_of_a_link_that_is_gone_leaves_the_room_for_the_next() {
     stage.lane.whole = vec![0; 2_000];
     stage.lane.fragment(LinkId(5), &piece(STREAM, 0, (0, 600)));
     assert_eq!(stage.lane.whole.len(), 2_000);
+}
+
+#[test]
+fn pieces_that_leave_are_counted_like_other_packets() {
+    let mut stage = two_clients();
+    let (link, socket) = stage.neighbour();
+    stage.routes([(STREAM, local(0, client(1), (0, &[link])))]);
+    stage.lane.links.agree(link, 600);
+    for (sequence, len) in [(0, 100), (1, 1_000), (2, 100)] {
+        let plain = (Class::Data, Flags::NONE);
+        let bytes = event(plain, STREAM, sequence, &vec![0; len]);
+        stage.lane.event(&bytes, Source::Client(client(1)));
+    }
+    stage.lane.flush();
+    let mut bytes = [0; 2_000];
+    let mut received = Vec::new();
+    while let Ok(len) = socket.recv(&mut bytes) {
+        received.push(len);
+    }
+    assert_eq!(received.len(), 4, "{received:?}");
+    assert_eq!(received[1], 600);
+    let relayed = &stage.counters.relayed;
+    let sum = received.iter().sum::<usize>() as u64;
+    assert_eq!((relayed.packets.get(), relayed.bytes.get()), (4, sum));
 }

@@ -202,3 +202,23 @@ fn what_has_left_by_another_way_goes_and_the_rest_keeps_its_order() {
     assert_eq!(rest, [1, 3, 4, 5].map(|n| places[n]));
     assert_eq!(outbox.bytes[Kind::Data as usize], bytes / 6 * 4);
 }
+
+#[test]
+fn what_the_kernel_refuses_stays_with_all_behind_it() {
+    let mut stage = Stage::new(10);
+    for _ in 0..4 {
+        stage.push(Class::Data, Flags::default(), 0);
+    }
+    let now = stage.now;
+    let outbox = stage.outbox();
+    let due = outbox.due(Kind::Data, now);
+    assert_eq!(due, 4);
+    let mut offered = 0;
+    let sent = outbox.while_taken((Kind::Data, due), |_| {
+        offered += 1;
+        offered != 3
+    });
+    assert_eq!((offered, sent), (3, 2));
+    outbox.sent(Kind::Data, sent, due);
+    assert_eq!(stage.waiting(Kind::Data), 2);
+}
