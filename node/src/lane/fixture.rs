@@ -193,6 +193,17 @@ pub(super) fn local(index: u32, source: SocketAddr, (shards, hops): (u64, &[Link
     }
 }
 
+/// A stream that a neighbour brings and announces, for these shards.
+pub(super) fn remote(index: u32, link: LinkId, shards: u64) -> Route {
+    let mut announcers = LinkSet::EMPTY;
+    announcers.insert(link);
+    Route {
+        parent: Parent::Link(link),
+        announcers,
+        ..local(index, client(1), (shards, &[]))
+    }
+}
+
 pub(super) fn client(port: u16) -> SocketAddr {
     ([127, 0, 0, 1], port).into()
 }

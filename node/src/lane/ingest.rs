@@ -114,15 +114,10 @@ impl Lane {
 
     fn admit(&mut self, header: &Header, mut packet: PacketMut, source: Source) {
         let snapshot = self.snapshot.clone();
-        let Some(route) = snapshot.route(header.stream) else {
+        let route = snapshot.route(header.stream);
+        let Some(route) = route.filter(|route| is_known(route, source)) else {
             return self.early(packet, source);
         };
-        if let (Parent::Link(_), Source::Link(link)) = (route.parent, source)
-            && !route.announcers.contains(link)
-        {
-            // A new way brings the stream, and its announcement is not taken yet.
-            return self.early(packet, source);
-        }
         let (habits, opened) = match self.check(header, route, source) {
             Ok(checked) => checked,
             Err(reason) => return self.counters.dropped(reason),
@@ -176,13 +171,23 @@ impl Lane {
 
     /// Tries again what came before its announcement. What is too old by then is dropped.
     pub(super) fn retry_early(&mut self) {
-        for (packet, link, since) in std::mem::take(&mut self.early) {
-            if self.now - since > EARLY_FOR {
+        let mut early = std::mem::take(&mut self.early);
+        early.retain(|(packet, link, since)| {
+            if self.now - *since > EARLY_FOR {
                 self.counters.dropped(DropReason::UnknownStream);
-            } else {
-                self.event_of(&packet, link);
+                return false;
             }
-        }
+            // Whatever else changes, it does not become younger.
+            let waits = packet.header().is_ok_and(|header| {
+                let route = self.snapshot.route(header.stream);
+                !route.is_some_and(|route| is_known(route, Source::Link(*link)))
+            });
+            if !waits {
+                self.event_of(packet, *link);
+            }
+            waits
+        });
+        self.early = early;
     }
 
     /// Whether this source may send this stream, and whether the event is new; then the habits
@@ -251,6 +256,15 @@ impl Lane {
     }
 }
 
+/// Whether a stream that is known may come from there: a new way may bring it before its
+/// announcement is taken.
+fn is_known(route: &Route, source: Source) -> bool {
+    match (route.parent, source) {
+        (Parent::Link(_), Source::Link(link)) => route.announcers.contains(link),
+        _ => true,
+    }
+}
+
 /// Whether events of this stream may come from there.
 pub(super) fn may_send(route: &Route, source: Source) -> Result<(), DropReason> {
     match (route.parent, source) {
@@ -266,3 +280,7 @@ pub(super) fn may_send(route: &Route, source: Source) -> Result<(), DropReason> 
         _ => Err(DropReason::NotOwner),
     }
 }
+
+#[cfg(test)]
+#[path = "ingest_tests.rs"]
+mod tests;
