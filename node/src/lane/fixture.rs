@@ -104,7 +104,8 @@ impl Stage {
 
     /// These streams are known from now on.
     pub(super) fn routes(&mut self, routes: impl IntoIterator<Item = (StreamId, Route)>) {
-        self.lane.snapshot = Arc::new(Snapshot::new(1, routes));
+        self.lane.shared.store(Arc::new(Snapshot::new(1, routes)));
+        self.lane.refresh();
     }
 
     /// A neighbour whose link is up, and what it reads.

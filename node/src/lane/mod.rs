@@ -276,10 +276,20 @@ impl Lane {
         let shared = self.shared.load();
         if !Arc::ptr_eq(&shared, &self.snapshot) {
             self.snapshot = Arc::clone(&shared);
-            self.retry_early();
+            self.changed();
         } else if !self.early.is_empty() && self.now - self.early[0].2 > EARLY_FOR {
             self.retry_early();
         }
+    }
+
+    /// There is another snapshot.
+    fn changed(&mut self) {
+        let snapshot = &self.snapshot;
+        self.outboxes.forget(|stream, link| {
+            let route = snapshot.route(stream);
+            route.is_some_and(|route| route.hops.contains(&link))
+        });
+        self.retry_early();
     }
 
     /// Takes what one socket holds, up to a bound; whether there may be more.

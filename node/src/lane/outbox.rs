@@ -39,8 +39,9 @@ pub(super) struct Outboxes {
 
 #[derive(Debug, Default)]
 pub(super) struct Outbox {
-    /// By [`Kind`]. `habits` go with video, to cut it where it hurts least.
-    queues: [VecDeque<(Packet, Shedder)>; 3],
+    /// By [`Kind`]. `habits` go with video, to cut it where it hurts least; not with what is sent
+    /// again.
+    queues: [VecDeque<(Packet, Option<Shedder>)>; 3],
     /// Bytes in each.
     bytes: [u64; 3],
     /// Streams (and layers) that lost part of a frame here, and lose the rest until the next key
@@ -156,15 +157,36 @@ impl Outboxes {
     ///
     /// `habits` has watched the stream, so it knows whether frames and key frames are marked.
     pub(super) fn push(&mut self, link: LinkId, packet: Packet, habits: Shedder) {
-        let Ok(header) = packet.header() else { return };
+        self.queue(link, packet, Some(habits));
+    }
+
+    /// Queues what has left once already, if the link has room to spare; whether it has. Whatever
+    /// becomes of it, the stream goes on as before.
+    pub(super) fn push_again(&mut self, link: LinkId, packet: Packet) -> bool {
+        self.queue(link, packet, None)
+    }
+
+    fn queue(&mut self, link: LinkId, packet: Packet, habits: Option<Shedder>) -> bool {
+        let Ok(header) = packet.header() else {
+            return false;
+        };
         let outbox = self.outbox(link);
         let kind = Kind::of(header.class);
         if let Admit::Drop(reason) = outbox.admit(&header, kind, habits) {
-            return outbox.refused.push(reason);
+            outbox.refused.push(reason);
+            return false;
         }
         outbox.bytes[kind as usize] += packet.len() as u64;
         outbox.queues[kind as usize].push_back((packet, habits));
         self.waiting += 1;
+        true
+    }
+
+    /// Forgets what was cut of streams that go to a link no more.
+    pub(super) fn forget(&mut self, goes: impl Fn(StreamId, LinkId) -> bool) {
+        for (link, outbox) in (0..).map(LinkId).zip(&mut self.links) {
+            outbox.cut.retain(|(stream, _), _| goes(*stream, link));
+        }
     }
 
     /// What waits for a link, its rate, and what it cost.
@@ -230,11 +252,13 @@ impl Outbox {
         }
     }
 
-    fn admit(&mut self, header: &Header, kind: Kind, habits: Shedder) -> Admit {
+    fn admit(&mut self, header: &Header, kind: Kind, habits: Option<Shedder>) -> Admit {
         let full = self.queues[kind as usize].len() >= OUTBOX;
         let wait = self.wait(kind);
         match kind {
-            Kind::Urgent if wait > AUDIO_AGE_MAX => return Admit::Drop(DropReason::AudioLate),
+            Kind::Urgent if wait > AUDIO_AGE_MAX => {
+                return Admit::Drop(DropReason::late(header.class));
+            }
             Kind::Urgent | Kind::Data if full => return Admit::Drop(DropReason::SendBufferFull),
             Kind::Urgent | Kind::Data => return Admit::Deliver,
             Kind::Video => {}
@@ -242,6 +266,14 @@ impl Outbox {
         // The second layer goes at two thirds of the wait, the third at half of it.
         let age = wait * (2 + u32::from(header.layer)) / 2;
         let key = (header.stream, header.layer);
+        let Some(habits) = habits else {
+            return match (full, self.cut.contains_key(&key)) {
+                (true, _) => Admit::Drop(DropReason::SendBufferFull),
+                (_, true) => Admit::Drop(DropReason::VideoShed),
+                _ if age > VIDEO_AGE_MAX => Admit::Drop(DropReason::VideoLate),
+                _ => Admit::Deliver,
+            };
+        };
         if full || age > VIDEO_AGE_MAX {
             self.cut.entry(key).or_insert(habits);
         }
@@ -271,7 +303,7 @@ impl Outbox {
         let queue = &mut self.queues[Kind::Video as usize];
         let count = queue.len();
         for (packet, habits) in queue.drain(..) {
-            if let Ok(header) = packet.header() {
+            if let (Ok(header), Some(habits)) = (packet.header(), habits) {
                 let cut = self.cut.entry((header.stream, header.layer));
                 cut.or_insert(habits).admit(&header, Duration::ZERO, true);
             }
