@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use sangam_broker::{DropReason, LinkId, Parent, Route, Shedder, Verdict};
-use sangam_io::pool::PacketMut;
+use sangam_model::limits::{EVENT_LEN_MAX, HOP_LIMIT};
 use sangam_model::{Class, StreamId};
 use sangam_wire::feedback::Feedback;
 use sangam_wire::{Event, Flags, Header, WireError, is_event};
@@ -95,6 +95,9 @@ impl Lane {
 
     /// The same of anybody.
     pub(super) fn take_event(&mut self, header: &Header, bytes: &[u8], source: Source) {
+        if bytes.len() > EVENT_LEN_MAX {
+            return self.counters.dropped(DropReason::Oversized);
+        }
         if header.flags.contains(Flags::EXTENDED)
             && let Err(error) = Event::decode(bytes)
         {
@@ -103,28 +106,35 @@ impl Lane {
         if header.class == Class::Feedback {
             return self.feedback(bytes, source);
         }
-        match self.pool.copy(bytes) {
-            Some(packet) => self.admit(header, packet, source),
-            None if bytes.len() > sangam_model::limits::EVENT_LEN_MAX => {
-                self.counters.dropped(DropReason::Oversized);
-            }
-            None => self.counters.dropped(DropReason::PoolExhausted),
-        }
+        self.admit(header, bytes, source);
     }
 
-    fn admit(&mut self, header: &Header, mut packet: PacketMut, source: Source) {
+    fn admit(&mut self, header: &Header, bytes: &[u8], source: Source) {
         let snapshot = self.snapshot.clone();
         let route = snapshot.route(header.stream);
         let Some(route) = route.filter(|route| is_known(route, source)) else {
-            return self.early(packet, source);
+            return self.early(bytes, source);
         };
-        let (habits, opened) = match self.check(header, route, source) {
-            Ok(checked) => checked,
+        let allowed = may_send(route, source).and_then(|()| self.pay(header, route).map(drop));
+        if let Err(reason) = allowed {
+            return self.counters.dropped(reason);
+        }
+        // Before the window, which would take the event for a duplicate if it came once more.
+        let Some(mut packet) = self.pool.take(bytes.len()) else {
+            return self.counters.dropped(DropReason::PoolExhausted);
+        };
+        let (habits, opened) = match self.note(header, route) {
+            Ok(noted) => noted,
             Err(reason) => return self.counters.dropped(reason),
         };
+        packet.copy_from_slice(bytes);
         if opened && header.class == Class::Video && !header.flags.contains(Flags::KEY) {
             // It goes on in its middle: nobody can show it before its next key frame.
-            self.gate.handle(self.now, header, &Feedback::KeyFrame);
+            let asks = Header {
+                hop_limit: HOP_LIMIT,
+                ..*header
+            };
+            self.gate.handle(self.now, &asks, &Feedback::KeyFrame);
             self.pass_feedback();
         }
         // At its last hop an event still serves the clients here.
@@ -160,13 +170,20 @@ impl Lane {
     }
 
     /// Keeps an event of a neighbour whose announcement control has not taken yet.
-    fn early(&mut self, packet: PacketMut, source: Source) {
-        match source {
-            Source::Link(link) if self.early.len() < EARLY => {
-                self.early.push((packet.freeze(), link, self.now));
-            }
-            _ => self.counters.dropped(DropReason::UnknownStream),
+    fn early(&mut self, bytes: &[u8], source: Source) {
+        let kept = match source {
+            Source::Link(link) if self.early.len() < EARLY => self.keep(bytes, link),
+            _ => Err(DropReason::UnknownStream),
+        };
+        if let Err(reason) = kept {
+            self.counters.dropped(reason);
         }
+    }
+
+    fn keep(&mut self, bytes: &[u8], link: LinkId) -> Result<(), DropReason> {
+        let packet = self.pool.copy(bytes).ok_or(DropReason::PoolExhausted)?;
+        self.early.push((packet.freeze(), link, self.now));
+        Ok(())
     }
 
     /// Tries again what came before its announcement. What is too old by then is dropped.
@@ -190,17 +207,11 @@ impl Lane {
         self.early = early;
     }
 
-    /// Whether this source may send this stream, and whether the event is new; then the habits
-    /// of the stream, and whether it is the first after a floor was closed to it.
-    fn check(
-        &mut self,
-        header: &Header,
-        route: &Route,
-        source: Source,
-    ) -> Result<(Shedder, bool), DropReason> {
-        may_send(route, source)?;
+    /// Whether the event is new; then the habits of the stream, and whether it is the first after
+    /// a floor was closed to it.
+    fn note(&mut self, header: &Header, route: &Route) -> Result<(Shedder, bool), DropReason> {
         let now = self.now;
-        let state = self.pay(header, route)?;
+        let state = self.stream_state(route.index, header.stream);
         let window = if header.class == Class::Rtcp {
             &mut state.rtcp
         } else {
