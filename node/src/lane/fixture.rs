@@ -91,6 +91,7 @@ impl Stage {
             accept_links: config.accept_links.clone(),
             publisher_packets_per_s: config.publisher_packets_per_s,
             hellos_per_s: config.hellos_per_s,
+            seed: config.seed(),
             counters: counters.clone(),
             inline: None,
         });

@@ -24,6 +24,7 @@ mod outbox;
 mod output;
 mod quic;
 mod reception;
+mod strangers;
 mod streams;
 
 use std::io;
@@ -42,7 +43,6 @@ use sangam_io::wake::{Sleeper, Waker};
 use sangam_link::{Acceptor, Reassembler};
 use sangam_model::{BrokerId, Class, Time};
 
-use crate::bucket::Bucket;
 use crate::command::{ControlEvent, LaneCommand, Outlet};
 use crate::config::Network;
 use crate::counters::Counters;
@@ -100,6 +100,7 @@ pub(crate) struct Parts {
     pub(crate) accept_links: Vec<Network>,
     pub(crate) publisher_packets_per_s: u32,
     pub(crate) hellos_per_s: u32,
+    pub(crate) seed: u64,
     pub(crate) counters: Arc<Counters>,
     /// The shard of a single-queue broker, which the lane itself turns.
     pub(crate) inline: Option<Shard>,
@@ -134,9 +135,7 @@ pub(crate) struct Lane {
     acceptor: Acceptor,
     accept_links: Vec<Network>,
     publisher_packets_per_s: u32,
-    hellos_per_s: u32,
-    /// Hellos of strangers that were answered.
-    strangers: Bucket,
+    strangers: strangers::Strangers,
     counters: Arc<Counters>,
     inline: Option<Shard>,
     states: Vec<StreamState>,
@@ -212,8 +211,7 @@ impl Lane {
             acceptor: parts.acceptor,
             accept_links: parts.accept_links,
             publisher_packets_per_s: parts.publisher_packets_per_s,
-            hellos_per_s: parts.hellos_per_s,
-            strangers: Bucket::default(),
+            strangers: strangers::Strangers::new(parts.hellos_per_s, parts.seed),
             counters: parts.counters,
             inline: parts.inline,
             states: Vec::new(),
