@@ -224,10 +224,17 @@ pub trait Gateway: fmt::Debug + Send + Sync {
     fn ports(&self, shards: &[Waker]) -> io::Result<Vec<Box<dyn Port>>>;
 }
 
-/// A feedback event about a layer of a stream; `None` if the pool is exhausted.
+/// A feedback event about a layer of a stream, which begins here; `None` if the pool is exhausted.
 #[must_use]
-pub fn feedback(
+pub fn feedback(about: (StreamId, u8), feedback: &Feedback, pool: &Pool) -> Option<Packet> {
+    relayed_feedback(about, limits::HOP_LIMIT, feedback, pool)
+}
+
+/// The same on its way: so many brokers may still pass it on.
+#[must_use]
+pub fn relayed_feedback(
     (stream, layer): (StreamId, u8),
+    hop_limit: u8,
     feedback: &Feedback,
     pool: &Pool,
 ) -> Option<Packet> {
@@ -238,8 +245,7 @@ pub fn feedback(
         flags: Flags::NONE,
         stream,
         sequence: 0,
-        // The tree is cut short at every hop by its own parent, so the count starts anew.
-        hop_limit: limits::HOP_LIMIT,
+        hop_limit,
         layer,
     };
     let event = Event {

@@ -309,6 +309,7 @@ impl Site {
             accept_links: self.config.accept_links.clone(),
             publisher_packets_per_s: self.config.publisher_packets_per_s,
             hellos_per_s: self.config.hellos_per_s,
+            seed: self.config.seed(),
             counters: middle.counters.clone(),
             inline,
         })?)

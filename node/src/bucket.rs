@@ -19,4 +19,9 @@ impl Bucket {
         self.used = self.used.saturating_add(1);
         self.used <= per_second
     }
+
+    /// The last time does not count.
+    pub(crate) fn forgive(&mut self) {
+        self.used = self.used.saturating_sub(1);
+    }
 }

@@ -5,7 +5,7 @@ use sangam_io::pool::{Packet, Pool};
 use sangam_io::port;
 use sangam_wire::feedback::Nack;
 
-/// A feedback event in a buffer of its own; `None` if the pool is exhausted.
+/// A feedback event that begins here, in a buffer of its own; `None` if the pool is exhausted.
 pub(crate) fn event(what: &FeedbackOutput, pool: &Pool) -> Option<Packet> {
     port::feedback((what.stream, what.layer), &what.feedback, pool)
 }

@@ -81,6 +81,8 @@ reasons! {
     VideoLate, "video_late", "A frame was older than `limits::VIDEO_AGE_MAX` at its start.";
     VideoShed, "video_shed", "The rest of a shed frame, or frames until the next key frame.";
     AudioLate, "audio_late", "An audio event was older than `limits::AUDIO_AGE_MAX`.";
+    RtcpLate, "rtcp_late", "An RTCP event would have left later than `limits::AUDIO_AGE_MAX`.";
+    FeedbackLate, "feedback_late", "Feedback would have left later than `limits::AUDIO_AGE_MAX`.";
     // Sending.
     LinkDown, "link_down", "The link to the neighbour is down.";
     SendBufferFull, "send_buffer_full", "The socket's send buffer was full; raise wmem_max.";
@@ -173,6 +175,18 @@ impl DropReason {
             Class::Rtcp => Self::RingFullRtcp,
             Class::Data => Self::RingFullData,
             Class::Feedback => Self::RingFullFeedback,
+        }
+    }
+
+    /// The reason for an event of this class that would come too late to be of use. Data never is.
+    #[must_use]
+    pub const fn late(class: Class) -> Self {
+        match class {
+            Class::Audio => Self::AudioLate,
+            Class::Video => Self::VideoLate,
+            Class::Rtcp => Self::RtcpLate,
+            Class::Feedback => Self::FeedbackLate,
+            Class::Data => Self::SendBufferFull,
         }
     }
 }

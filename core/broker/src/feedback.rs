@@ -23,13 +23,14 @@ const NACK_SLOTS: usize = 8_192;
 /// Lets through what a neighbour nearer to the origin needs to hear, and no more.
 #[derive(Debug)]
 pub struct FeedbackGate {
-    keys: BTreeMap<(StreamId, u8), bool>,
+    /// Whether somebody has asked again since, and the hop limit of that.
+    keys: BTreeMap<(StreamId, u8), Option<u8>>,
     /// When each of `keys` may pass again; in order, as the interval is one.
     key_timers: VecDeque<(Time, (StreamId, u8))>,
-    reports: BTreeMap<StreamId, Report>,
+    reports: BTreeMap<StreamId, (Report, u8)>,
     report_timers: VecDeque<(Time, StreamId)>,
     nacks: Box<[Asked]>,
-    outputs: VecDeque<FeedbackOutput>,
+    outputs: VecDeque<(FeedbackOutput, u8)>,
 }
 
 /// Feedback to pass on.
@@ -84,39 +85,44 @@ impl FeedbackGate {
     pub fn handle(&mut self, now: Time, header: &Header, feedback: &Feedback) -> Gate {
         self.expire(now);
         match feedback {
-            Feedback::KeyFrame => self.key_frame(now, (header.stream, header.layer)),
+            Feedback::KeyFrame => self.key_frame(now, header),
             Feedback::Nack(nack) => self.nack(now, header, *nack),
-            Feedback::Report(report) => self.report(now, header.stream, *report),
+            Feedback::Report(report) => self.report(now, header, *report),
         }
     }
 
     /// A key frame of this stream and layer came by: what waited for it is content.
     pub fn key_frame_seen(&mut self, stream: StreamId, layer: u8) {
         if let Some(again) = self.keys.get_mut(&(stream, layer)) {
-            *again = false;
+            *again = None;
         }
     }
 
     /// Lets pass what was held back until now.
     pub fn expire(&mut self, now: Time) {
         while let Some(key) = due(&mut self.key_timers, now) {
-            if self.keys.get(&key) == Some(&true) {
-                self.keys.insert(key, false);
+            if let Some(Some(hop_limit)) = self.keys.get(&key).copied() {
+                self.keys.insert(key, None);
                 self.key_timers.push_back((now + KEY_FRAME_INTERVAL, key));
-                self.send(key, Feedback::KeyFrame);
+                self.send(key, Feedback::KeyFrame, hop_limit);
             } else {
                 self.keys.remove(&key);
             }
         }
         while let Some(stream) = due(&mut self.report_timers, now) {
-            if let Some(report) = self.reports.remove(&stream) {
-                self.send((stream, 0), Feedback::Report(report));
+            if let Some((report, hop_limit)) = self.reports.remove(&stream) {
+                self.send((stream, 0), Feedback::Report(report), hop_limit);
             }
         }
     }
 
     /// What is to be passed on.
     pub fn poll(&mut self) -> Option<FeedbackOutput> {
+        self.poll_relayed().map(|(output, _)| output)
+    }
+
+    /// The same with the hop limit it came with; of what was merged the largest.
+    pub fn poll_relayed(&mut self) -> Option<(FeedbackOutput, u8)> {
         self.outputs.pop_front()
     }
 
@@ -128,17 +134,18 @@ impl FeedbackGate {
         key.into_iter().chain(report).min()
     }
 
-    fn key_frame(&mut self, now: Time, key: (StreamId, u8)) -> Gate {
+    fn key_frame(&mut self, now: Time, header: &Header) -> Gate {
+        let key = (header.stream, header.layer);
         if let Some(again) = self.keys.get_mut(&key) {
-            *again = true;
+            *again = (*again).max(Some(header.hop_limit));
             return Gate::Merged;
         }
         if self.keys.len() >= FEEDBACK_STREAMS_MAX {
             return Gate::Full;
         }
-        self.keys.insert(key, false);
+        self.keys.insert(key, None);
         self.key_timers.push_back((now + KEY_FRAME_INTERVAL, key));
-        self.send(key, Feedback::KeyFrame);
+        self.send(key, Feedback::KeyFrame, header.hop_limit);
         Gate::Passed
     }
 
@@ -162,7 +169,8 @@ impl FeedbackGate {
         let Some(rest) = rest else {
             return Gate::Merged;
         };
-        self.send((header.stream, header.layer), Feedback::Nack(rest));
+        let about = (header.stream, header.layer);
+        self.send(about, Feedback::Nack(rest), header.hop_limit);
         Gate::Passed
     }
 
@@ -181,25 +189,28 @@ impl FeedbackGate {
         true
     }
 
-    fn report(&mut self, now: Time, stream: StreamId, report: Report) -> Gate {
-        if let Some(worst) = self.reports.get_mut(&stream) {
+    fn report(&mut self, now: Time, header: &Header, report: Report) -> Gate {
+        let stream = header.stream;
+        if let Some((worst, hop_limit)) = self.reports.get_mut(&stream) {
             *worst = worse(*worst, report);
+            *hop_limit = (*hop_limit).max(header.hop_limit);
         } else if self.reports.len() >= FEEDBACK_STREAMS_MAX {
             return Gate::Full;
         } else {
-            self.reports.insert(stream, report);
+            self.reports.insert(stream, (report, header.hop_limit));
             self.report_timers
                 .push_back((now + REPORT_INTERVAL, stream));
         }
         Gate::Merged
     }
 
-    fn send(&mut self, (stream, layer): (StreamId, u8), feedback: Feedback) {
-        self.outputs.push_back(FeedbackOutput {
+    fn send(&mut self, (stream, layer): (StreamId, u8), feedback: Feedback, hop_limit: u8) {
+        let output = FeedbackOutput {
             stream,
             layer,
             feedback,
-        });
+        };
+        self.outputs.push_back((output, hop_limit));
     }
 }
 

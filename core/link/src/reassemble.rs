@@ -18,7 +18,8 @@ const EXPIRY: Duration = Duration::from_millis(500);
 /// where datagrams are smallest.
 const RANGES_MAX: usize = 40;
 
-/// Joins the pieces that come from one peer. Owns no memory until the first one does.
+/// Joins the pieces that come from one peer, or from several ([`Reassembler::push_of`]). Owns no
+/// memory until the first one does.
 #[derive(Debug, Default)]
 pub struct Reassembler {
     /// Oldest first.
@@ -42,13 +43,15 @@ pub struct ReassemblyCounters {
     pub refused: u64,
     /// Events that were given up as a piece did not come in time.
     pub expired: u64,
-    /// Events that were given up for newer ones, as the peer sent too many at a time.
+    /// Events that were given up for newer ones, as too many were incomplete at a time.
     pub evicted: u64,
 }
 
 #[derive(Debug, Default)]
 struct Partial {
     key: Option<Key>,
+    /// Whose it is.
+    owner: u64,
     /// Of the first piece, which also brings the extensions.
     first: Option<(Header, ExtensionBlock)>,
     since: Time,
@@ -82,8 +85,24 @@ impl Reassembler {
         piece: &[u8],
         out: &mut Vec<u8>,
     ) -> Result<bool, FragmentError> {
+        self.push_of(0, now, piece, out)
+    }
+
+    /// The same where several peers share the room: `owner` says whose piece it is. If there is
+    /// too little room, an event goes of whoever takes up most of it, and of two alike of the one
+    /// that wants more.
+    ///
+    /// # Errors
+    /// As [`Reassembler::push`].
+    pub fn push_of(
+        &mut self,
+        owner: u64,
+        now: Time,
+        piece: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Result<bool, FragmentError> {
         self.expire(now);
-        let taken = self.take(now, piece);
+        let taken = self.take(owner, now, piece);
         let index = match taken {
             Ok(Some(index)) => index,
             Ok(None) => return Ok(false),
@@ -125,7 +144,12 @@ impl Reassembler {
     }
 
     /// Adds a piece to its event; the event's index if it is whole.
-    fn take(&mut self, now: Time, piece: &[u8]) -> Result<Option<usize>, FragmentError> {
+    fn take(
+        &mut self,
+        owner: u64,
+        now: Time,
+        piece: &[u8],
+    ) -> Result<Option<usize>, FragmentError> {
         let event = Event::decode(piece)?;
         let header = event.header;
         let fragment = event.extensions.fragment();
@@ -148,7 +172,7 @@ impl Reassembler {
             .partials
             .iter()
             .position(|partial| partial.key == Some(key));
-        let index = known.unwrap_or_else(|| self.begin(now, key, place.total.into()));
+        let index = known.unwrap_or_else(|| self.begin(now, (owner, key), place.total.into()));
         let partial = &mut self.partials[index];
         if !partial.add(&event, place)? {
             self.counters.duplicate += 1;
@@ -156,17 +180,36 @@ impl Reassembler {
         Ok(self.partials[index].is_whole().then_some(index))
     }
 
-    fn begin(&mut self, now: Time, key: Key, total: usize) -> usize {
+    fn begin(&mut self, now: Time, (owner, key): (u64, Key), total: usize) -> usize {
         while self.partials.len() >= EVENTS_MAX || self.bytes + total > BYTES_MAX {
-            let oldest = self.remove(0);
-            self.recycle(oldest);
+            let given_up = self.remove(self.worst(owner));
+            self.recycle(given_up);
             self.counters.evicted += 1;
         }
         let mut partial = self.spare.pop().unwrap_or_default();
         partial.begin(now, key, total);
+        partial.owner = owner;
         self.bytes += total;
         self.partials.push(partial);
         self.partials.len() - 1
+    }
+
+    /// The oldest event of whoever takes up most room, which is `owner` rather than another.
+    fn worst(&self, owner: u64) -> usize {
+        let room = |partial: &Partial| partial.payload.len() + BYTES_MAX / EVENTS_MAX;
+        let of = |one: u64| {
+            self.partials
+                .iter()
+                .filter(move |partial| partial.owner == one)
+        };
+        let most = |partial: &Partial| {
+            let room: usize = of(partial.owner).map(room).sum();
+            (room, partial.owner == owner)
+        };
+        // Of equals the last one counts, so from the newest to the oldest.
+        let indices = (0..self.partials.len()).rev();
+        let worst = indices.max_by_key(|index| most(&self.partials[*index]));
+        worst.unwrap_or_default()
     }
 
     fn remove(&mut self, index: usize) -> Partial {

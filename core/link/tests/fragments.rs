@@ -223,6 +223,47 @@ fn crumbs_are_refused_when_they_are_too_many() {
     assert_eq!(refused.count(), 160);
 }
 
+#[test]
+fn who_takes_up_most_room_gives_up_its_own() {
+    let mut joined = Reassembler::new();
+    let mut out = Vec::new();
+    let [one, other] = [1, 2];
+    let mut push = |owner, sequence, offset| {
+        let bytes = piece(sequence, offset, 600, &payload(300));
+        joined.push_of(owner, Time::ZERO, &bytes, &mut out)
+    };
+    assert_eq!(push(one, 1_000, 0), Ok(false));
+    for sequence in 0..100 {
+        assert_eq!(push(other, sequence, 0), Ok(false));
+    }
+    assert_eq!(push(one, 1_001, 0), Ok(false));
+    assert_eq!(push(one, 1_000, 300), Ok(true));
+    assert_eq!(push(one, 1_001, 300), Ok(true));
+    // Of its own the newest are left.
+    assert_eq!(push(other, 99, 300), Ok(true));
+    assert_eq!(push(other, 0, 300), Ok(false));
+    assert_eq!(joined.counters().evicted, 70);
+}
+
+#[test]
+fn few_large_events_weigh_as_much_as_many_small_ones() {
+    let mut joined = Reassembler::new();
+    let mut out = Vec::new();
+    let mut push = |owner, sequence, (offset, total)| {
+        let bytes = piece(sequence, offset, total, &payload(300));
+        joined.push_of(owner, Time::ZERO, &bytes, &mut out)
+    };
+    for sequence in 0..16 {
+        assert_eq!(push(1, sequence, (0, 600)), Ok(false));
+    }
+    for sequence in 100..200 {
+        assert_eq!(push(2, sequence, (0, 16_000)), Ok(false));
+    }
+    for sequence in 0..16 {
+        assert_eq!(push(1, sequence, (300, 600)), Ok(true));
+    }
+}
+
 proptest! {
     #[test]
     fn any_event_becomes_whole_from_its_pieces_in_any_order_with_duplicates(

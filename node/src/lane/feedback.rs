@@ -1,6 +1,7 @@
 //! Feedback on its way to the origin: answered from the cache, merged, limited, passed on.
 
 use sangam_broker::{DropReason, FeedbackOutput, Gate, LinkId, Parent, Shedder};
+use sangam_io::port::relayed_feedback;
 use sangam_model::Class;
 use sangam_wire::Event;
 use sangam_wire::feedback::{Feedback, Nack};
@@ -24,9 +25,6 @@ impl Lane {
             // Clients send feedback to their shard, which knows what they receive.
             return self.counters.dropped(DropReason::UnknownPeer);
         }
-        if event.header.hop_limit == 0 {
-            return self.counters.dropped(DropReason::HopLimit);
-        }
         if let (Feedback::Nack(nack), Source::Link(link)) = (&feedback, source) {
             match self.repair(link, event.header.stream, *nack) {
                 Some(rest) => feedback = Feedback::Nack(rest),
@@ -48,17 +46,24 @@ impl Lane {
     /// Passes on what the gate has let through.
     pub(super) fn pass_feedback(&mut self) {
         self.gate.expire(self.now);
-        while let Some(output) = self.gate.poll() {
-            self.towards_origin(&output);
+        while let Some((output, hop_limit)) = self.gate.poll_relayed() {
+            self.towards_origin(&output, hop_limit);
         }
     }
 
-    fn towards_origin(&mut self, output: &FeedbackOutput) {
+    /// Where parents point at each other for a moment, only the hop limit ends it.
+    fn towards_origin(&mut self, output: &FeedbackOutput, hop_limit: u8) {
         let parent = self.snapshot.route(output.stream).map(|route| route.parent);
         let Some(parent) = parent else {
             return self.counters.dropped(DropReason::UnknownStream);
         };
-        let Some(packet) = crate::feedback::event(output, &self.pool) else {
+        let left = hop_limit.saturating_sub(1);
+        if left == 0 && matches!(parent, Parent::Link(_)) {
+            return self.counters.dropped(DropReason::HopLimit);
+        }
+        let about = (output.stream, output.layer);
+        let packet = relayed_feedback(about, left, &output.feedback, &self.pool);
+        let Some(packet) = packet else {
             return self.counters.dropped(DropReason::PoolExhausted);
         };
         match parent {
@@ -84,9 +89,14 @@ impl Lane {
         let cache = &self.cache;
         let (found, missing) = crate::feedback::split(nack, |seq| cache.get(stream, seq));
         for packet in found {
-            self.outboxes.push(link, packet, Shedder::default());
-            self.counters.repaired.add(1);
+            // What finds no room is counted with the outbox.
+            let taken = self.outboxes.push_again(link, packet);
+            self.counters.repaired.add(taken.into());
         }
         missing
     }
 }
+
+#[cfg(test)]
+#[path = "feedback_tests.rs"]
+mod tests;

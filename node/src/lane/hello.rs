@@ -34,7 +34,7 @@ impl Lane {
 
     /// Answers somebody whose address is not confirmed, unless there are too many.
     pub(super) fn answer_stranger(&mut self, frame: &Frame<'_>, from: SocketAddr) {
-        if self.strangers.admits(self.now, self.hellos_per_s) {
+        if self.strangers.admits(self.now, from) {
             self.answer(frame, from);
         } else {
             self.counters.dropped(DropReason::FloodHello);

@@ -3,13 +3,14 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use sangam_broker::{Admit, DropReason, LinkId, Parent, Route, Shedder, Verdict};
-use sangam_io::pool::{Packet, PacketMut};
+use sangam_broker::{DropReason, LinkId, Parent, Route, Shedder, Verdict};
+use sangam_model::limits::{EVENT_LEN_MAX, HOP_LIMIT};
 use sangam_model::{Class, StreamId};
 use sangam_wire::feedback::Feedback;
 use sangam_wire::{Event, Flags, Header, WireError, is_event};
 
 use super::Lane;
+use super::handover::Cuts;
 use crate::bucket::Bucket;
 use crate::shard::is_kept;
 
@@ -19,7 +20,7 @@ const EARLY: usize = 512;
 pub(super) const EARLY_FOR: Duration = Duration::from_millis(200);
 
 /// Where an event entered the lane.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Source {
     /// A datagram from a client.
     Client(SocketAddr),
@@ -36,10 +37,10 @@ pub(super) struct StreamState {
     media: sangam_broker::DuplicateWindow,
     rtcp: sangam_broker::DuplicateWindow,
     /// Has seen every event without pressure: how the stream marks frames and key frames.
-    habits: Shedder,
-    /// A full ring cut a frame, and this waits for the next that decodes by itself.
-    cut: Option<Shedder>,
-    bucket: Bucket,
+    pub(super) habits: Shedder,
+    /// Full rings cut frames.
+    pub(super) cuts: Cuts,
+    pub(super) bucket: Bucket,
     /// Its last event went nowhere, as it did not hold the floor.
     muted: bool,
 }
@@ -94,6 +95,9 @@ impl Lane {
 
     /// The same of anybody.
     pub(super) fn take_event(&mut self, header: &Header, bytes: &[u8], source: Source) {
+        if bytes.len() > EVENT_LEN_MAX {
+            return self.counters.dropped(DropReason::Oversized);
+        }
         if header.flags.contains(Flags::EXTENDED)
             && let Err(error) = Event::decode(bytes)
         {
@@ -102,33 +106,35 @@ impl Lane {
         if header.class == Class::Feedback {
             return self.feedback(bytes, source);
         }
-        match self.pool.copy(bytes) {
-            Some(packet) => self.admit(header, packet, source),
-            None if bytes.len() > sangam_model::limits::EVENT_LEN_MAX => {
-                self.counters.dropped(DropReason::Oversized);
-            }
-            None => self.counters.dropped(DropReason::PoolExhausted),
-        }
+        self.admit(header, bytes, source);
     }
 
-    fn admit(&mut self, header: &Header, mut packet: PacketMut, source: Source) {
+    fn admit(&mut self, header: &Header, bytes: &[u8], source: Source) {
         let snapshot = self.snapshot.clone();
-        let Some(route) = snapshot.route(header.stream) else {
-            return self.early(packet, source);
+        let route = snapshot.route(header.stream);
+        let Some(route) = route.filter(|route| is_known(route, source)) else {
+            return self.early(bytes, source);
         };
-        if let (Parent::Link(_), Source::Link(link)) = (route.parent, source)
-            && !route.announcers.contains(link)
-        {
-            // A new way brings the stream, and its announcement is not taken yet.
-            return self.early(packet, source);
+        let allowed = may_send(route, source).and_then(|()| self.pay(header, route).map(drop));
+        if let Err(reason) = allowed {
+            return self.counters.dropped(reason);
         }
-        let (habits, opened) = match self.check(header, route, source) {
-            Ok(checked) => checked,
+        // Before the window, which would take the event for a duplicate if it came once more.
+        let Some(mut packet) = self.pool.take(bytes.len()) else {
+            return self.counters.dropped(DropReason::PoolExhausted);
+        };
+        let (habits, opened) = match self.note(header, route) {
+            Ok(noted) => noted,
             Err(reason) => return self.counters.dropped(reason),
         };
+        packet.copy_from_slice(bytes);
         if opened && header.class == Class::Video && !header.flags.contains(Flags::KEY) {
             // It goes on in its middle: nobody can show it before its next key frame.
-            self.gate.handle(self.now, header, &Feedback::KeyFrame);
+            let asks = Header {
+                hop_limit: HOP_LIMIT,
+                ..*header
+            };
+            self.gate.handle(self.now, &asks, &Feedback::KeyFrame);
             self.pass_feedback();
         }
         // At its last hop an event still serves the clients here.
@@ -164,45 +170,48 @@ impl Lane {
     }
 
     /// Keeps an event of a neighbour whose announcement control has not taken yet.
-    fn early(&mut self, packet: PacketMut, source: Source) {
-        match source {
-            Source::Link(link) if self.early.len() < EARLY => {
-                self.early.push((packet.freeze(), link, self.now));
-            }
-            _ => self.counters.dropped(DropReason::UnknownStream),
+    fn early(&mut self, bytes: &[u8], source: Source) {
+        let kept = match source {
+            Source::Link(link) if self.early.len() < EARLY => self.keep(bytes, link),
+            _ => Err(DropReason::UnknownStream),
+        };
+        if let Err(reason) = kept {
+            self.counters.dropped(reason);
         }
+    }
+
+    fn keep(&mut self, bytes: &[u8], link: LinkId) -> Result<(), DropReason> {
+        let packet = self.pool.copy(bytes).ok_or(DropReason::PoolExhausted)?;
+        self.early.push((packet.freeze(), link, self.now));
+        Ok(())
     }
 
     /// Tries again what came before its announcement. What is too old by then is dropped.
     pub(super) fn retry_early(&mut self) {
-        for (packet, link, since) in std::mem::take(&mut self.early) {
-            if self.now - since > EARLY_FOR {
+        let mut early = std::mem::take(&mut self.early);
+        early.retain(|(packet, link, since)| {
+            if self.now - *since > EARLY_FOR {
                 self.counters.dropped(DropReason::UnknownStream);
-            } else {
-                self.event_of(&packet, link);
+                return false;
             }
-        }
+            // Whatever else changes, it does not become younger.
+            let waits = packet.header().is_ok_and(|header| {
+                let route = self.snapshot.route(header.stream);
+                !route.is_some_and(|route| is_known(route, Source::Link(*link)))
+            });
+            if !waits {
+                self.event_of(packet, *link);
+            }
+            waits
+        });
+        self.early = early;
     }
 
-    /// Whether this source may send this stream, and whether the event is new; then the habits
-    /// of the stream, and whether it is the first after a floor was closed to it.
-    fn check(
-        &mut self,
-        header: &Header,
-        route: &Route,
-        source: Source,
-    ) -> Result<(Shedder, bool), DropReason> {
-        may_send(route, source)?;
-        let limit = self.publisher_packets_per_s;
+    /// Whether the event is new; then the habits of the stream, and whether it is the first after
+    /// a floor was closed to it.
+    fn note(&mut self, header: &Header, route: &Route) -> Result<(Shedder, bool), DropReason> {
         let now = self.now;
         let state = self.stream_state(route.index, header.stream);
-        if route.closed {
-            state.muted = true;
-            return Err(DropReason::GateClosed);
-        }
-        if matches!(route.parent, Parent::Local { .. }) && !state.bucket.admits(now, limit) {
-            return Err(DropReason::FloodPublisher);
-        }
         let window = if header.class == Class::Rtcp {
             &mut state.rtcp
         } else {
@@ -219,7 +228,25 @@ impl Lane {
         }
     }
 
-    fn stream_state(&mut self, index: u32, stream: StreamId) -> &mut StreamState {
+    /// Takes one more packet from what the publisher of a stream may say, if it is ours.
+    pub(super) fn pay(
+        &mut self,
+        header: &Header,
+        route: &Route,
+    ) -> Result<&mut StreamState, DropReason> {
+        let (now, limit) = (self.now, self.publisher_packets_per_s);
+        let state = self.stream_state(route.index, header.stream);
+        if route.closed {
+            state.muted = true;
+            return Err(DropReason::GateClosed);
+        }
+        if matches!(route.parent, Parent::Local { .. }) && !state.bucket.admits(now, limit) {
+            return Err(DropReason::FloodPublisher);
+        }
+        Ok(state)
+    }
+
+    pub(super) fn stream_state(&mut self, index: u32, stream: StreamId) -> &mut StreamState {
         let index = index as usize;
         if index >= self.states.len() {
             self.states.resize_with(index + 1, StreamState::default);
@@ -235,32 +262,17 @@ impl Lane {
         state
     }
 
-    /// Whether a full shard ring costs this event its whole frame.
-    pub(super) fn shed_for_full_ring(&mut self, packet: &Packet, full: bool) -> Admit {
-        let snapshot = self.snapshot.clone();
-        let Ok(header) = packet.header() else {
-            return Admit::Drop(DropReason::Malformed);
-        };
-        let Some(route) = snapshot.route(header.stream) else {
-            return Admit::Drop(DropReason::UnknownStream);
-        };
-        let state = self.stream_state(route.index, header.stream);
-        if full && state.cut.is_none() {
-            state.cut = Some(state.habits);
-        }
-        let Some(shedder) = &mut state.cut else {
-            return Admit::Deliver;
-        };
-        let admit = shedder.admit(&header, Duration::ZERO, full);
-        if admit == Admit::Deliver {
-            // A frame that decodes by itself has begun: all is well again.
-            state.cut = None;
-        }
-        admit
-    }
-
     pub(super) fn malformed(&mut self, error: WireError) {
         self.counters.dropped(error.into());
+    }
+}
+
+/// Whether a stream that is known may come from there: a new way may bring it before its
+/// announcement is taken.
+fn is_known(route: &Route, source: Source) -> bool {
+    match (route.parent, source) {
+        (Parent::Link(_), Source::Link(link)) => route.announcers.contains(link),
+        _ => true,
     }
 }
 
@@ -279,3 +291,7 @@ pub(super) fn may_send(route: &Route, source: Source) -> Result<(), DropReason> 
         _ => Err(DropReason::NotOwner),
     }
 }
+
+#[cfg(test)]
+#[path = "ingest_tests.rs"]
+mod tests;

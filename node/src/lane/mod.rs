@@ -8,8 +8,11 @@ mod carried;
 mod dial;
 mod endpoints;
 mod feedback;
+#[cfg(test)]
+mod fixture;
 mod fragments;
 mod groups;
+mod handover;
 mod hello;
 mod ingest;
 mod judge;
@@ -21,6 +24,7 @@ mod outbox;
 mod output;
 mod quic;
 mod reception;
+mod strangers;
 mod streams;
 
 use std::io;
@@ -30,7 +34,7 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use rtrb::Consumer;
-use sangam_broker::{Admit, DropReason, FeedbackGate, LinkId, PacketCache, Snapshot, Stamp};
+use sangam_broker::{DropReason, FeedbackGate, LinkId, PacketCache, Snapshot, Stamp};
 use sangam_io::clock;
 use sangam_io::poll::{Events, Interest, Poller};
 use sangam_io::pool::{Packet, Pool};
@@ -39,8 +43,7 @@ use sangam_io::wake::{Sleeper, Waker};
 use sangam_link::{Acceptor, Reassembler};
 use sangam_model::{BrokerId, Class, Time};
 
-use crate::bucket::Bucket;
-use crate::command::{ControlEvent, Entry, LaneCommand, Outlet};
+use crate::command::{ControlEvent, LaneCommand, Outlet};
 use crate::config::Network;
 use crate::counters::Counters;
 use crate::port::native::Admission;
@@ -60,9 +63,6 @@ const BATCH: usize = 32;
 const BATCH_BYTES: usize = 65_535;
 /// Calls before the lane looks at its other work.
 const BATCHES_PER_ROUND: usize = 4;
-
-/// How long after a full ring every frame is looked at: longer than most key-frame intervals.
-const SHED_FOR: Duration = Duration::from_secs(10);
 
 const WAKE: u64 = 0;
 const INLINE_SHARD: u64 = 1;
@@ -100,6 +100,7 @@ pub(crate) struct Parts {
     pub(crate) accept_links: Vec<Network>,
     pub(crate) publisher_packets_per_s: u32,
     pub(crate) hellos_per_s: u32,
+    pub(crate) seed: u64,
     pub(crate) counters: Arc<Counters>,
     /// The shard of a single-queue broker, which the lane itself turns.
     pub(crate) inline: Option<Shard>,
@@ -134,9 +135,7 @@ pub(crate) struct Lane {
     acceptor: Acceptor,
     accept_links: Vec<Network>,
     publisher_packets_per_s: u32,
-    hellos_per_s: u32,
-    /// Hellos of strangers that were answered.
-    strangers: Bucket,
+    strangers: strangers::Strangers,
     counters: Arc<Counters>,
     inline: Option<Shard>,
     states: Vec<StreamState>,
@@ -212,8 +211,7 @@ impl Lane {
             acceptor: parts.acceptor,
             accept_links: parts.accept_links,
             publisher_packets_per_s: parts.publisher_packets_per_s,
-            hellos_per_s: parts.hellos_per_s,
-            strangers: Bucket::default(),
+            strangers: strangers::Strangers::new(parts.hellos_per_s, parts.seed),
             counters: parts.counters,
             inline: parts.inline,
             states: Vec::new(),
@@ -276,10 +274,20 @@ impl Lane {
         let shared = self.shared.load();
         if !Arc::ptr_eq(&shared, &self.snapshot) {
             self.snapshot = Arc::clone(&shared);
-            self.retry_early();
+            self.changed();
         } else if !self.early.is_empty() && self.now - self.early[0].2 > EARLY_FOR {
             self.retry_early();
         }
+    }
+
+    /// There is another snapshot.
+    fn changed(&mut self) {
+        let snapshot = &self.snapshot;
+        self.outboxes.forget(|stream, link| {
+            let route = snapshot.route(stream);
+            route.is_some_and(|route| route.hops.contains(&link))
+        });
+        self.retry_early();
     }
 
     /// Takes what one socket holds, up to a bound; whether there may be more.
@@ -354,34 +362,6 @@ impl Lane {
                 door.waker.wake();
             }
         }
-    }
-
-    fn hand_over(&mut self, packet: Packet, shards: u64, class: Class) -> u64 {
-        let mut woken = 0;
-        let ring = |door: &ShardDoor| door.inlets[class as usize].is_full();
-        let wanted = |shard: usize| shards & (1 << shard) != 0;
-        let full = (0..self.shards.len()).any(|s| wanted(s) && ring(&self.shards[s]));
-        if full {
-            self.shed_until = self.now + SHED_FOR;
-        }
-        if self.now < self.shed_until
-            && matches!(class, Class::Audio | Class::Video)
-            && let Admit::Drop(reason) = self.shed_for_full_ring(&packet, full)
-        {
-            self.counters.dropped(reason);
-            return 0;
-        }
-        for shard in (0..self.shards.len()).filter(|shard| wanted(*shard)) {
-            let entry = Entry {
-                packet: packet.clone(),
-                at: self.now,
-            };
-            match self.shards[shard].inlets[class as usize].push(entry) {
-                Ok(()) => woken |= 1 << shard,
-                Err(_) => self.counters.dropped(DropReason::ring_full(class)),
-            }
-        }
-        woken
     }
 
     fn take_commands(&mut self) {

@@ -429,5 +429,7 @@ impl Lane {
             .send(&self.sockets[socket], [(to, bytes)], &mut report);
         self.counters
             .dropped_many(DropReason::SendError, report.errors);
+        self.counters
+            .dropped_many(DropReason::SendBufferFull, report.would_block);
     }
 }

@@ -1,20 +1,18 @@
 //! What waits for the neighbours: a bounded queue for each link, audio before data before video,
 //! drained at the rate that the path bears.
 
+mod send;
+
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
 use sangam_broker::{Admit, DropReason, LinkId, Shedder};
 use sangam_io::pool::Packet;
-use sangam_io::udp::{Address, SendReport};
 use sangam_link::{Pacer, RateController, Sample, Uptake};
 use sangam_model::limits::{AUDIO_AGE_MAX, VIDEO_AGE_MAX};
 use sangam_model::{Bitrate, Class, StreamId, Time};
 use sangam_wire::Header;
 
-use super::Lane;
-use super::link::Via;
-use super::streams::End;
 use crate::broker::Queue;
 
 /// Packets of a kind that may wait for a link.
@@ -41,8 +39,9 @@ pub(super) struct Outboxes {
 
 #[derive(Debug, Default)]
 pub(super) struct Outbox {
-    /// By [`Kind`]. `habits` go with video, to cut it where it hurts least.
-    queues: [VecDeque<(Packet, Shedder)>; 3],
+    /// By [`Kind`]. `habits` go with video, to cut it where it hurts least; not with what is sent
+    /// again.
+    queues: [VecDeque<(Packet, Option<Shedder>)>; 3],
     /// Bytes in each.
     bytes: [u64; 3],
     /// Streams (and layers) that lost part of a frame here, and lose the rest until the next key
@@ -158,15 +157,36 @@ impl Outboxes {
     ///
     /// `habits` has watched the stream, so it knows whether frames and key frames are marked.
     pub(super) fn push(&mut self, link: LinkId, packet: Packet, habits: Shedder) {
-        let Ok(header) = packet.header() else { return };
+        self.queue(link, packet, Some(habits));
+    }
+
+    /// Queues what has left once already, if the link has room to spare; whether it has. Whatever
+    /// becomes of it, the stream goes on as before.
+    pub(super) fn push_again(&mut self, link: LinkId, packet: Packet) -> bool {
+        self.queue(link, packet, None)
+    }
+
+    fn queue(&mut self, link: LinkId, packet: Packet, habits: Option<Shedder>) -> bool {
+        let Ok(header) = packet.header() else {
+            return false;
+        };
         let outbox = self.outbox(link);
         let kind = Kind::of(header.class);
         if let Admit::Drop(reason) = outbox.admit(&header, kind, habits) {
-            return outbox.refused.push(reason);
+            outbox.refused.push(reason);
+            return false;
         }
         outbox.bytes[kind as usize] += packet.len() as u64;
         outbox.queues[kind as usize].push_back((packet, habits));
         self.waiting += 1;
+        true
+    }
+
+    /// Forgets what was cut of streams that go to a link no more.
+    pub(super) fn forget(&mut self, goes: impl Fn(StreamId, LinkId) -> bool) {
+        for (link, outbox) in (0..).map(LinkId).zip(&mut self.links) {
+            outbox.cut.retain(|(stream, _), _| goes(*stream, link));
+        }
     }
 
     /// What waits for a link, its rate, and what it cost.
@@ -232,11 +252,13 @@ impl Outbox {
         }
     }
 
-    fn admit(&mut self, header: &Header, kind: Kind, habits: Shedder) -> Admit {
+    fn admit(&mut self, header: &Header, kind: Kind, habits: Option<Shedder>) -> Admit {
         let full = self.queues[kind as usize].len() >= OUTBOX;
         let wait = self.wait(kind);
         match kind {
-            Kind::Urgent if wait > AUDIO_AGE_MAX => return Admit::Drop(DropReason::AudioLate),
+            Kind::Urgent if wait > AUDIO_AGE_MAX => {
+                return Admit::Drop(DropReason::late(header.class));
+            }
             Kind::Urgent | Kind::Data if full => return Admit::Drop(DropReason::SendBufferFull),
             Kind::Urgent | Kind::Data => return Admit::Deliver,
             Kind::Video => {}
@@ -244,6 +266,14 @@ impl Outbox {
         // The second layer goes at two thirds of the wait, the third at half of it.
         let age = wait * (2 + u32::from(header.layer)) / 2;
         let key = (header.stream, header.layer);
+        let Some(habits) = habits else {
+            return match (full, self.cut.contains_key(&key)) {
+                (true, _) => Admit::Drop(DropReason::SendBufferFull),
+                (_, true) => Admit::Drop(DropReason::VideoShed),
+                _ if age > VIDEO_AGE_MAX => Admit::Drop(DropReason::VideoLate),
+                _ => Admit::Deliver,
+            };
+        };
         if full || age > VIDEO_AGE_MAX {
             self.cut.entry(key).or_insert(habits);
         }
@@ -273,7 +303,7 @@ impl Outbox {
         let queue = &mut self.queues[Kind::Video as usize];
         let count = queue.len();
         for (packet, habits) in queue.drain(..) {
-            if let Ok(header) = packet.header() {
+            if let (Ok(header), Some(habits)) = (packet.header(), habits) {
                 let cut = self.cut.entry((header.stream, header.layer));
                 cut.or_insert(habits).admit(&header, Duration::ZERO, true);
             }
@@ -304,6 +334,17 @@ impl Outbox {
     pub(super) fn first(&self, kind: Kind, count: usize) -> impl Iterator<Item = &Packet> {
         let queue = self.queues[kind as usize].iter();
         queue.take(count).map(|(packet, _)| packet)
+    }
+
+    /// Takes the first packets one by one, until `take` refuses one; how many it took.
+    fn while_taken(
+        &self,
+        (kind, count): (Kind, usize),
+        take: impl FnMut(&Packet) -> bool,
+    ) -> usize {
+        let mut take = take;
+        let packets = self.first(kind, count);
+        packets.take_while(|packet| take(packet)).count()
     }
 
     /// Of the packets up to `due` lets those go that have left by another way; how many.
@@ -343,145 +384,6 @@ impl Outbox {
         for (packet, _) in queue.iter().take(due - sent) {
             self.pacer.refund(packet.len());
         }
-    }
-}
-
-impl Lane {
-    /// Sends what waits for every link and is due; the rest stays for the next round.
-    pub(super) fn send_to_neighbours(&mut self) {
-        if self.outboxes.is_empty() {
-            return self.flush_ways();
-        }
-        self.send_to_groups();
-        for index in 0..self.outboxes.links.len() {
-            let link = LinkId(index as u16);
-            let mut outbox = std::mem::take(&mut self.outboxes.links[index]);
-            let waited = outbox.len();
-            if waited > 0 {
-                self.send_outbox(link, &mut outbox);
-            }
-            self.return_outbox(link, outbox, waited);
-        }
-        self.flush_ways();
-    }
-
-    /// Gives an outbox back that was taken when so much waited in it.
-    pub(super) fn return_outbox(&mut self, link: LinkId, mut outbox: Outbox, waited: usize) {
-        self.outboxes.waiting -= waited - outbox.len();
-        outbox.dropped += outbox.refused.len() as u64;
-        for reason in outbox.refused.drain(..) {
-            self.counters.dropped(reason);
-        }
-        self.outboxes.links[usize::from(link.0)] = outbox;
-    }
-
-    /// Writes what waits in connections.
-    pub(super) fn flush_ways(&mut self) {
-        self.flush_quic();
-        self.flush_streams();
-    }
-
-    fn send_outbox(&mut self, link: LinkId, outbox: &mut Outbox) {
-        match self
-            .links
-            .get(link)
-            .filter(|link| link.up)
-            .map(|link| &link.via)
-        {
-            Some(Via::Quic(_)) => return self.send_by_quic(link, outbox.take()),
-            Some(Via::Stream(_)) => return self.send_by_stream(link, outbox),
-            Some(Via::Datagrams) | None => {}
-        }
-        for kind in KINDS {
-            let due = outbox.due(kind, self.now);
-            if !self.send_kind(link, outbox, (kind, due)) {
-                return;
-            }
-        }
-    }
-
-    /// Sends what is due of one kind by datagrams; whether the next kind has its turn.
-    pub(super) fn send_kind(
-        &mut self,
-        link: LinkId,
-        outbox: &mut Outbox,
-        (kind, due): (Kind, usize),
-    ) -> bool {
-        let Some((socket, address, datagram_max)) = self.links.route_to(link) else {
-            let lost = outbox.take().count() as u64;
-            self.counters.dropped_many(DropReason::LinkDown, lost);
-            return false;
-        };
-        if due == 0 {
-            return true;
-        }
-        let packets = || outbox.first(kind, due);
-        let sent = if packets().all(|packet| packet.len() <= datagram_max) {
-            self.send_all(link, (socket, address), packets())
-        } else {
-            for packet in packets() {
-                if packet.len() > datagram_max {
-                    self.send_in_pieces(link, packet);
-                } else {
-                    self.send_all(link, (socket, address), [packet]);
-                }
-            }
-            due
-        };
-        outbox.sent(kind, sent, due);
-        outbox.queues[kind as usize].is_empty()
-    }
-
-    /// Gives a stream what it takes, in the order of service.
-    fn send_by_stream(&mut self, link: LinkId, outbox: &mut Outbox) {
-        let end = self.links.get_mut(link).and_then(|link| link.stream_mut());
-        let Some(framed) = end.and_then(End::framed) else {
-            return;
-        };
-        let Pace::Taken(uptake, within) = &mut outbox.pace else {
-            return;
-        };
-        uptake.look(self.now);
-        let most = uptake.committed();
-        let (mut packets, mut bytes) = (0, 0);
-        for kind in KINDS {
-            while (framed.queued().bytes as u64) < most
-                && let Some((packet, _)) = outbox.queues[kind as usize].pop_front()
-            {
-                let len = packet.len() as u64;
-                outbox.bytes[kind as usize] -= len;
-                match framed.push(packet) {
-                    Ok(()) => (packets, bytes) = (packets + 1, bytes + len),
-                    Err(_) => outbox.refused.push(DropReason::SendBufferFull),
-                }
-            }
-        }
-        *within = framed.queued().bytes as u64;
-        self.counters.relayed.packets.add(packets);
-        self.counters.relayed.bytes.add(bytes);
-        self.links.sent(link, packets, bytes);
-        self.has_to_write(link);
-    }
-
-    /// Sends packets in order; how many the kernel took or refused for good.
-    fn send_all<'a>(
-        &mut self,
-        link: LinkId,
-        (socket, to): (usize, Address),
-        packets: impl IntoIterator<Item = &'a Packet>,
-    ) -> usize {
-        let mut count = 0;
-        let batch = packets.into_iter().map(|packet| (to, &packet[..]));
-        let batch = batch.inspect(|_| count += 1);
-        let mut report = SendReport::default();
-        self.sender.send(&self.sockets[socket], batch, &mut report);
-        self.counters.relayed.packets.add(report.packets);
-        self.counters.relayed.messages.add(report.messages);
-        self.counters.relayed.bytes.add(report.bytes);
-        self.counters
-            .dropped_many(DropReason::SendError, report.errors);
-        self.links.sent(link, report.packets, report.bytes);
-        count - report.would_block as usize
     }
 }
 

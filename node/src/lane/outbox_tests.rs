@@ -35,6 +35,20 @@ impl Stage {
     }
 
     fn push(&mut self, class: Class, flags: Flags, layer: u8) {
+        let packet = self.packet(class, flags, layer);
+        self.boxes.push(LINK, packet, self.habits);
+    }
+
+    /// A key frame of long ago, or of now, comes once more; whether it was taken.
+    fn again(&mut self, flags: Flags) -> bool {
+        let frame = Flags::FRAME_START.with(Flags::FRAME_END).with(flags);
+        let habits = self.habits;
+        let packet = self.packet(Class::Video, frame, 0);
+        self.habits = habits;
+        self.boxes.push_again(LINK, packet)
+    }
+
+    fn packet(&mut self, class: Class, flags: Flags, layer: u8) -> Packet {
         let stream = StreamId::new(BrokerId(1), Incarnation(1), class as u32 + 1);
         let header = Header {
             class,
@@ -55,7 +69,7 @@ impl Stage {
         let mut bytes = vec![0; event.encoded_len()];
         event.write(&mut bytes).expect("a plain event");
         let packet = self.pool.copy(&bytes).expect("the pool has room");
-        self.boxes.push(LINK, packet.freeze(), self.habits);
+        packet.freeze()
     }
 
     /// A frame of one packet, and whether it was taken.
@@ -71,6 +85,10 @@ impl Stage {
 
     fn waiting(&mut self, kind: Kind) -> usize {
         self.outbox().queues[kind as usize].len()
+    }
+
+    fn wait(&mut self) -> Duration {
+        self.outbox().wait(Kind::Video)
     }
 
     fn outbox(&mut self) -> &mut Outbox {
@@ -201,4 +219,82 @@ fn what_has_left_by_another_way_goes_and_the_rest_keeps_its_order() {
     let rest: Vec<_> = outbox.first(Kind::Data, 6).map(|p| p.as_ptr()).collect();
     assert_eq!(rest, [1, 3, 4, 5].map(|n| places[n]));
     assert_eq!(outbox.bytes[Kind::Data as usize], bytes / 6 * 4);
+}
+
+#[test]
+fn what_the_kernel_refuses_stays_with_all_behind_it() {
+    let mut stage = Stage::new(10);
+    for _ in 0..4 {
+        stage.push(Class::Data, Flags::default(), 0);
+    }
+    let now = stage.now;
+    let outbox = stage.outbox();
+    let due = outbox.due(Kind::Data, now);
+    assert_eq!(due, 4);
+    let mut offered = 0;
+    let sent = outbox.while_taken((Kind::Data, due), |_| {
+        offered += 1;
+        offered != 3
+    });
+    assert_eq!((offered, sent), (3, 2));
+    outbox.sent(Kind::Data, sent, due);
+    assert_eq!(stage.waiting(Kind::Data), 2);
+}
+
+#[test]
+fn what_is_sent_again_neither_cuts_a_stream_nor_ends_a_cut() {
+    let mut stage = Stage::new(100);
+    assert!(stage.frame(Flags::KEY, 0));
+    while stage.wait() <= VIDEO_AGE_MAX {
+        assert!(stage.again(Flags::NONE));
+    }
+    // There is no room for more of it, and with room again the stream goes on.
+    assert!(!stage.again(Flags::NONE));
+    assert!(stage.outbox().cut.is_empty());
+    stage.outbox().sent(Kind::Video, 50, 50);
+    assert!(stage.frame(Flags::NONE, 0));
+
+    while stage.frame(Flags::NONE, 0) {}
+    stage.outbox().sent(Kind::Video, 50, 50);
+    // A key frame of before the cut is none to go on with.
+    assert!(!stage.again(Flags::KEY));
+    assert!(!stage.frame(Flags::NONE, 0));
+    assert!(stage.frame(Flags::KEY, 0));
+}
+
+#[test]
+fn what_was_sent_again_and_goes_with_the_rest_cuts_nothing() {
+    let mut stage = Stage::new(10);
+    assert!(stage.again(Flags::NONE));
+    stage.outbox().purge();
+    assert!(stage.outbox().cut.is_empty());
+}
+
+#[test]
+fn a_stream_that_ends_while_it_is_cut_leaves_nothing() {
+    let mut stage = Stage::new(100);
+    stage.frame(Flags::KEY, 0);
+    while stage.frame(Flags::NONE, 0) {}
+    stage.boxes.forget(|_, link| link == LINK);
+    assert!(!stage.outbox().cut.is_empty(), "it goes there as before");
+    stage.boxes.forget(|_, _| false);
+    assert!(stage.outbox().cut.is_empty());
+}
+
+#[test]
+fn what_is_urgent_and_would_be_late_is_counted_by_its_class() {
+    let mut stage = Stage::new(100);
+    let classes = [Class::Audio, Class::Rtcp, Class::Feedback];
+    while stage.outbox().wait(Kind::Urgent) <= AUDIO_AGE_MAX {
+        stage.push(Class::Audio, Flags::NONE, 0);
+    }
+    for class in classes {
+        stage.push(class, Flags::NONE, 0);
+    }
+    let late = [
+        DropReason::AudioLate,
+        DropReason::RtcpLate,
+        DropReason::FeedbackLate,
+    ];
+    assert_eq!(stage.outbox().refused[..], late);
 }

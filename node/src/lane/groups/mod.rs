@@ -13,7 +13,7 @@ mod shares;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use sangam_broker::{DropReason, LinkId, Shedder};
+use sangam_broker::{DropReason, LinkId};
 use sangam_io::poll::Poller;
 use sangam_io::pool::Packet;
 use sangam_io::udp::{SendReport, UdpSocket};
@@ -227,7 +227,7 @@ impl Lane {
 
     fn send_again(&mut self, groups: &mut Groups) {
         for (link, packet) in groups.again.drain(..) {
-            self.outboxes.push(link, packet, Shedder::default());
+            self.outboxes.push_again(link, packet);
         }
     }
 
