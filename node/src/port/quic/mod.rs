@@ -217,6 +217,13 @@ impl QuicPort {
         cx.actions.push(Action::Gone { peer: key });
     }
 
+    /// Sends what may leave while nothing is delivered.
+    fn send_now(&mut self) {
+        let mut done = Delivery::default();
+        self.send(&mut done);
+        self.desk.counters.delivery(&done);
+    }
+
     /// Sends what may leave, and counts what the endpoint has counted.
     fn send(&mut self, done: &mut Delivery) -> bool {
         let all = self.endpoint.flush(clock::now());
@@ -253,7 +260,7 @@ impl Port for QuicPort {
                 break;
             }
         }
-        self.send(&mut Delivery::default());
+        self.send_now();
     }
 
     fn woken(&mut self, cx: &mut Context<'_>) {
@@ -264,7 +271,7 @@ impl Port for QuicPort {
         }
         if any {
             self.take(cx);
-            self.send(&mut Delivery::default());
+            self.send_now();
         }
     }
 
@@ -327,7 +334,7 @@ impl Port for QuicPort {
         if known.client.tell(cx.now, message) {
             self.drain(peer, cx);
         }
-        self.send(&mut Delivery::default());
+        self.send_now();
     }
 
     fn room(&self, peer: PeerKey) -> usize {
@@ -340,7 +347,7 @@ impl Port for QuicPort {
         if sent.is_err() {
             self.desk.counters.dropped(DropReason::PeerQueueFull);
         }
-        self.send(&mut Delivery::default());
+        self.send_now();
     }
 
     fn deadline(&self) -> Option<Time> {
@@ -361,7 +368,7 @@ impl Port for QuicPort {
             }
         }
         self.due = due;
-        self.send(&mut Delivery::default());
+        self.send_now();
     }
 
     fn peers(&self) -> usize {
@@ -378,6 +385,6 @@ impl Port for QuicPort {
                 self.drain(key, cx);
             }
         }
-        self.send(&mut Delivery::default());
+        self.send_now();
     }
 }
