@@ -114,13 +114,7 @@ impl Shard {
         }
         let mut added = std::mem::take(&mut self.added);
         added.clear();
-        let full = self.filters_full();
-        let outcome = if full {
-            Subscribed::Full
-        } else {
-            self.audience.subscribe(who, filter, &mut added)
-        };
-        match outcome {
+        match self.audience.subscribe(who, filter, &mut added) {
             Subscribed::Full => self.refuse(who, request, DropReason::FiltersFull),
             Subscribed::Yes { first } => {
                 if first {
