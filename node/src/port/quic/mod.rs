@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender};
 use std::time::Duration;
 
-use sangam_broker::{Admit, DropReason, FeedbackOutput};
+use sangam_broker::{Admit, DropReason};
 use sangam_io::clock;
 use sangam_io::poll::Interest;
 use sangam_io::pool::{Packet, PacketMut, Pool};
@@ -23,12 +23,11 @@ use sangam_link::Acceptor;
 use sangam_model::Time;
 use sangam_model::limits::CONTROL_QUEUE_MAX;
 use sangam_wire::Message;
-use sangam_wire::feedback::Feedback;
 
 use super::client::{Desk, Said, Step};
+use super::request;
 use crate::certificate::Certificate;
 use crate::counters::Counters;
-use crate::feedback;
 use crate::welcome::Greeting;
 pub(crate) use open::Opening;
 use peer::Peer;
@@ -305,16 +304,8 @@ impl Port for QuicPort {
             let stream = burst.first().and_then(|first| first.header().ok());
             let stream = stream.map(|header| header.stream);
             if let Some(stream) = stream.filter(|stream| peer.shedders.wants_key_frame(*stream)) {
-                // Merged and limited by the shard like any other.
-                let feedback = Feedback::KeyFrame;
-                let request = FeedbackOutput {
-                    stream,
-                    layer: 0,
-                    feedback,
-                };
-                if let Some(packet) = feedback::event(&request, cx.pool) {
-                    cx.actions.push(Action::Feedback { peer: *key, packet });
-                }
+                let action = request::key_frame(*key, stream, cx.pool);
+                cx.actions.extend(action);
             }
         }
         done
