@@ -141,7 +141,10 @@ fn a_segmented_message_that_leaves_singly_ends_where_the_buffer_is_full() {
     assert_eq!(done, 0, "the first message is not all away");
     assert!(report.packets > 0 && report.packets < 40);
     assert_eq!(report.unsegmented, 1, "the second was not tried");
-    assert_eq!((report.packets, report.would_block), (queued(&peer), 80 - report.packets));
+    assert_eq!(
+        (report.packets, report.would_block),
+        (queued(&peer), 80 - report.packets)
+    );
 }
 
 #[test]

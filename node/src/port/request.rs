@@ -19,8 +19,8 @@ pub(super) fn event(peer: PeerKey, packet: Packet) -> Result<Action, WireError> 
     })
 }
 
-/// The action for a peer that needs a key frame of this stream to go on, as its queue has shed some
-/// of it: merged and limited by the shard like the requests of any. `None` if the pool is exhausted.
+/// The action for a peer whose queue has shed some of this stream, which goes on with a key frame
+/// only: merged and limited by the shard like the requests of any. `None` if the pool is exhausted.
 pub(super) fn key_frame(peer: PeerKey, stream: StreamId, pool: &Pool) -> Option<Action> {
     let packet = port::feedback((stream, 0), &Feedback::KeyFrame, pool)?;
     Some(Action::Feedback { peer, packet })
