@@ -183,7 +183,11 @@ fn reported(media: MediaInfo) {
     let seen = (told.ssrc, told.fraction_lost, told.highest);
     assert_eq!(seen, (SSRC, 25, 4_000));
     // Microseconds travel between the legs.
-    assert!(told.jitter.abs_diff(jitter) <= 1, "{} at {rate} Hz", told.jitter);
+    assert!(
+        told.jitter.abs_diff(jitter) <= 1,
+        "{} at {rate} Hz",
+        told.jitter
+    );
 }
 
 #[test]
