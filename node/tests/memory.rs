@@ -3,12 +3,15 @@
 
 use std::fs;
 
+use sangam_model::Class;
 use sangam_node::{Broker, BrokerConfig};
+use sangam_wire::feedback::{Feedback, Nack};
 use sangam_wire::{Frame, Refusal};
 
 mod support;
 
-use support::raw::{Raw, bytes_of};
+use support::raw::{Raw, bytes_of, event};
+use support::source::Source;
 use support::torrent::Torrent;
 use support::*;
 
@@ -48,7 +51,58 @@ fn patient(config: BrokerConfig) -> BrokerConfig {
 #[test]
 fn a_million_events_and_a_thousand_clients_leave_memory_as_it_was() {
     a_million_events();
+    video_over_a_link();
     a_thousand_clients();
+}
+
+/// To subscribers over UDP, who ask for some of it again, and over TCP.
+fn video_over_a_link() {
+    let broker = start(patient(config(1)));
+    let neighbour = start(patient(linked(2, &[&broker])));
+    links_up(&broker, 1);
+    let brokers = [&broker, &neighbour];
+    let mut listeners = brokers.map(|broker| Raw::udp(udp_of(broker)));
+    for listener in &mut listeners {
+        listener.subscribe("hall/#");
+    }
+    let mut reader = Raw::tcp(tcp_of(&neighbour));
+    reader.subscribe("hall/#");
+    reader.read_on();
+    let everybody = (&brokers[..], 3);
+    let mut source = Source::video(&broker);
+    source.open(everybody);
+    listeners.iter_mut().for_each(Raw::catch_up);
+
+    let stream = source.stream().expect("a link that stays up");
+    let repaired = || brokers.map(|broker| counted(broker, "sangam_repaired_total"));
+    let mut pour = |rounds: u64| {
+        for _ in 0..rounds {
+            source.pour(2_000, everybody);
+            let before = repaired();
+            let mut nack = Vec::new();
+            let first = (source.sent() as u16).wrapping_sub(17);
+            Feedback::Nack(Nack {
+                first,
+                also: 0xffff,
+            })
+            .encode(&mut nack);
+            for listener in &mut listeners {
+                listener.send(&event(Class::Feedback, stream, 0, &nack));
+            }
+            eventually("something is sent again", || {
+                let now = repaired();
+                now[0] > before[0] && now[1] > before[1]
+            });
+        }
+    };
+    pour(6);
+    // All is back but what the caches keep.
+    let free = || settled(|| brokers.map(free_buffers));
+    let (buffers, memory) = (free(), resident());
+    pour(12);
+    let now = resident();
+    assert!(now <= memory + SLACK, "{now} bytes after {memory}");
+    assert_eq!(free(), buffers);
 }
 
 fn a_million_events() {

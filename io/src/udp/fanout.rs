@@ -11,14 +11,17 @@ use super::{Address, UdpSocket};
 
 /// Reused scratch for sends of the same packets to many destinations.
 ///
-/// All messages of a call share one array of slices and one control message; for each
-/// destination only its name is written, a pointer into the caller's list.
+/// All messages of a call share one array of slices and one control message for each run; for
+/// each destination only its name is written, a pointer into the caller's list.
 pub struct Fanout {
     /// Their pointers are valid only during a call.
     headers: Box<[mmsghdr; CHUNK]>,
-    control: Control,
+    /// One for each run of a burst.
+    controls: Box<[Control; BURST_MAX]>,
     segmentation: Segmentation,
 }
+
+const _: () = assert!(BURST_MAX <= CHUNK);
 
 // SAFETY: the pointers in the headers are written anew by every call before they are used.
 unsafe impl Send for Fanout {}
@@ -35,7 +38,7 @@ impl Fanout {
     pub fn new() -> Self {
         Self {
             headers: Box::new([empty_header(); CHUNK]),
-            control: Control::new(),
+            controls: Box::new([Control::new(); BURST_MAX]),
             segmentation: Segmentation::default(),
         }
     }
@@ -45,8 +48,9 @@ impl Fanout {
     ///
     /// Neighbours of one size (the last of them may be shorter) leave as one segmented message
     /// for each destination, up to [`BURST_MAX`] packets. A destination that fails is skipped. A
-    /// full socket buffer ends the call: what was not sent is in [`SendReport::would_block`], and
-    /// with a single packet these are the last destinations.
+    /// full socket buffer ends the call. What was not sent is in [`SendReport::would_block`], and
+    /// of a burst of at most [`BURST_MAX`] packets these are the last ones of the last
+    /// destinations: the burst is complete for those before, and at most one has a part of it.
     pub fn send(
         &mut self,
         socket: &UdpSocket,
@@ -54,70 +58,86 @@ impl Fanout {
         destinations: &[Address],
         report: &mut SendReport,
     ) {
-        let mut rest = burst;
-        while !rest.is_empty() {
-            let length = if self.segmentation.allowed() {
-                run(rest)
-            } else {
-                1
-            };
-            let (now, later) = rest.split_at(length);
-            if !self.send_run(socket, now, destinations, report) {
-                report.would_block += (later.len() * destinations.len()) as u64;
+        let mut left = burst.len();
+        for part in burst.chunks(BURST_MAX) {
+            left -= part.len();
+            if !self.send_part(socket, part, destinations, report) {
+                report.would_block += (left * destinations.len()) as u64;
                 return;
             }
-            rest = later;
         }
     }
 
-    /// Sends packets that fit one message; `false` once the socket's buffer is full.
-    fn send_run(
+    /// Sends at most [`BURST_MAX`] packets; `false` once the socket's buffer is full.
+    fn send_part(
         &mut self,
         socket: &UdpSocket,
-        run: &[&[u8]],
+        burst: &[&[u8]],
         destinations: &[Address],
         report: &mut SendReport,
     ) -> bool {
         let mut slices = [slice_of(&[]); BURST_MAX];
-        for (slice, packet) in slices.iter_mut().zip(run) {
+        for (slice, packet) in slices.iter_mut().zip(burst) {
             *slice = slice_of(packet);
         }
-        self.prepare(&mut slices[..run.len()], destinations.len());
+        let (messages, at_once) = self.prepare(burst, &mut slices, destinations.len());
         let mut left = destinations.len();
-        for chunk in destinations.chunks(CHUNK) {
-            for (header, destination) in self.headers.iter_mut().zip(chunk) {
-                header.msg_hdr.msg_name = destination.as_ptr().cast_mut().cast();
-                header.msg_hdr.msg_namelen = destination.len();
+        for chunk in destinations.chunks(at_once) {
+            let headers = self.headers.chunks_exact_mut(messages);
+            for (headers, destination) in headers.zip(chunk) {
+                for header in headers {
+                    header.msg_hdr.msg_name = destination.as_ptr().cast_mut().cast();
+                    header.msg_hdr.msg_namelen = destination.len();
+                }
             }
             left -= chunk.len();
-            let headers = &mut self.headers[..chunk.len()];
-            // SAFETY: names point into `destinations`, slices into the packets of `run`, the
-            // control pointer into `self`; all of them live through this call.
+            let headers = &mut self.headers[..chunk.len() * messages];
+            // SAFETY: names point into `destinations`, slices into the packets of `burst`, the
+            // control pointers into `self`; all of them live through this call.
             let done = unsafe { transmit(socket, headers, &mut self.segmentation, report) };
-            if done < chunk.len() {
-                report.would_block += (left * run.len()) as u64;
+            if done < headers.len() {
+                report.would_block += (left * burst.len()) as u64;
                 return false;
             }
         }
         true
     }
 
-    /// Writes what the messages of a run have in common.
-    fn prepare(&mut self, slices: &mut [iovec], destinations: usize) {
-        self.control.clear();
-        if slices.len() > 1 {
-            self.control.segment(slices[0].iov_len as u16);
+    /// Writes what the messages of all destinations have in common. How many there are for each,
+    /// one for a run, and how many destinations go into one call.
+    fn prepare(
+        &mut self,
+        burst: &[&[u8]],
+        slices: &mut [iovec; BURST_MAX],
+        destinations: usize,
+    ) -> (usize, usize) {
+        let (mut messages, mut first) = (0, 0);
+        while first < burst.len() {
+            let count = match self.segmentation.allowed() {
+                true => run(&burst[first..]),
+                false => 1,
+            };
+            let control = &mut self.controls[messages];
+            control.clear();
+            if count > 1 {
+                control.segment(slices[first].iov_len as u16);
+            }
+            let message = &mut self.headers[messages].msg_hdr;
+            message.msg_iov = slices[first..].as_mut_ptr();
+            message.msg_iovlen = count as _;
+            message.msg_controllen = control.len() as _;
+            message.msg_control = match control.len() {
+                0 => ptr::null_mut(),
+                _ => control.as_mut_ptr().cast(),
+            };
+            messages += 1;
+            first += count;
         }
-        let control = match self.control.len() {
-            0 => ptr::null_mut(),
-            _ => self.control.as_mut_ptr().cast(),
-        };
-        for header in self.headers.iter_mut().take(destinations) {
-            header.msg_hdr.msg_iov = slices.as_mut_ptr();
-            header.msg_hdr.msg_iovlen = slices.len() as _;
-            header.msg_hdr.msg_control = control;
-            header.msg_hdr.msg_controllen = self.control.len() as _;
+        let at_once = CHUNK / messages;
+        for copy in 1..at_once.min(destinations) {
+            self.headers.copy_within(..messages, copy * messages);
         }
+        (messages, at_once)
     }
 }
 

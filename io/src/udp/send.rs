@@ -94,7 +94,7 @@ impl Segmentation {
         self.pause > 0
     }
 
-    fn refused(&mut self) {
+    pub(super) fn refused(&mut self) {
         self.refusals += 1;
         if self.refusals >= REFUSALS_MAX {
             self.refusals = 0;
@@ -124,7 +124,8 @@ pub(super) fn slice_of(packet: &[u8]) -> iovec {
 
 /// Sends messages of one packet for each slice; several packets are segmented by a control
 /// message of [`SEGMENT_SPACE`] bytes that comes last. Returns how many messages were dealt
-/// with: all of them unless the socket's buffer is full.
+/// with: all of them unless the socket's buffer is full. What was not sent then are the last
+/// packets of all, which may begin in the middle of a message.
 ///
 /// # Safety
 /// Every pointer in the headers is valid for reading the length stated beside it.
@@ -139,7 +140,11 @@ pub(super) unsafe fn transmit(
         let rest = &mut headers[done..];
         if state.pauses() && rest[0].msg_hdr.msg_iovlen > 1 {
             // SAFETY: as for this function.
-            unsafe { send_singly(socket, &rest[0], report) };
+            let (_, left) = unsafe { send_singly(socket, &rest[0], report) };
+            if left > 0 {
+                report.would_block += left + packets(&rest[1..]);
+                return done;
+            }
             done += 1;
             continue;
         }
@@ -160,17 +165,26 @@ pub(super) unsafe fn transmit(
                 if rest[0].msg_hdr.msg_iovlen > 1 =>
             {
                 // SAFETY: as for this function.
-                if unsafe { send_singly(socket, &rest[0], report) } {
+                let (any, left) = unsafe { send_singly(socket, &rest[0], report) };
+                if any {
                     state.refused();
+                }
+                if left > 0 {
+                    report.would_block += left + packets(&rest[1..]);
+                    return done;
                 }
             }
             _ => report.fail(rest[0].msg_hdr.msg_iovlen as u64, &error),
         }
         done += 1;
     }
-    let rest = headers[done..].iter();
-    report.would_block += rest.map(|left| left.msg_hdr.msg_iovlen as u64).sum::<u64>();
+    report.would_block += packets(&headers[done..]);
     done
+}
+
+fn packets(messages: &[mmsghdr]) -> u64 {
+    let counts = messages.iter().map(|left| left.msg_hdr.msg_iovlen as u64);
+    counts.sum()
 }
 
 #[inline]
@@ -186,12 +200,17 @@ fn count(sent: &[mmsghdr], state: &mut Segmentation, report: &mut SendReport) {
 }
 
 /// Sends the packets of a segmented message one by one. Whether any was sent, which puts the
-/// blame for the refusal on segmenting and not on the destination.
+/// blame for the refusal on segmenting and not on the destination; and how many are left as the
+/// socket's buffer is full.
 ///
 /// # Safety
 /// As for [`transmit`].
 #[cold]
-unsafe fn send_singly(socket: &UdpSocket, header: &mmsghdr, report: &mut SendReport) -> bool {
+unsafe fn send_singly(
+    socket: &UdpSocket,
+    header: &mmsghdr,
+    report: &mut SendReport,
+) -> (bool, u64) {
     let mut message = header.msg_hdr;
     message.msg_controllen -= SEGMENT_SPACE;
     if message.msg_controllen == 0 {
@@ -201,6 +220,7 @@ unsafe fn send_singly(socket: &UdpSocket, header: &mmsghdr, report: &mut SendRep
     let slices = unsafe { slice::from_raw_parts_mut(message.msg_iov, message.msg_iovlen) };
     report.unsegmented += 1;
     let mut any = false;
+    let mut left = slices.len() as u64;
     for one in slices {
         message.msg_iov = one;
         message.msg_iovlen = 1;
@@ -212,11 +232,12 @@ unsafe fn send_singly(socket: &UdpSocket, header: &mmsghdr, report: &mut SendRep
                 report.messages += 1;
                 report.bytes += bytes;
             }
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => report.would_block += 1,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
             Err(error) => report.fail(1, &error),
         }
+        left -= 1;
     }
-    any
+    (any, left)
 }
 
 /// # Safety

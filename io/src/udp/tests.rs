@@ -4,6 +4,7 @@ use std::os::fd::AsFd;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr as UnixAddr, UnixDatagram};
 
+use super::send::{Segmentation, empty_header, slice_of, transmit};
 use super::*;
 
 /// Longer than the path of [`over_a_short_path`] carries in one piece.
@@ -39,8 +40,13 @@ fn with_stuck_peer(name: &str) -> (UdpSocket, UnixDatagram, Address) {
 }
 
 fn queued(peer: &UnixDatagram) -> u64 {
+    contents(peer).len() as u64
+}
+
+fn contents(peer: &UnixDatagram) -> Vec<Vec<u8>> {
     let mut bytes = [0; 64];
-    (0..).take_while(|_| peer.recv(&mut bytes).is_ok()).count() as u64
+    let next = || peer.recv(&mut bytes).ok().map(|len| bytes[..len].to_vec());
+    std::iter::from_fn(next).collect()
 }
 
 #[test]
@@ -88,11 +94,57 @@ fn a_full_send_buffer_ends_a_fan_out_and_the_rest_is_counted() {
     let (socket, peer, address) = with_stuck_peer("fanout");
     let to = vec![address; 200];
     let mut report = SendReport::default();
-    // Two runs: the second is not tried any more.
+    // Two runs, so that a destination may get the first of them only.
     Fanout::new().send(&socket, &[b"a", b"bb"], &to, &mut report);
     assert!(report.packets > 0 && report.would_block > 200);
     assert_eq!(report.packets + report.would_block, 400);
     assert_eq!((report.packets, report.errors), (queued(&peer), 0));
+}
+
+#[test]
+fn what_a_full_send_buffer_left_over_are_the_last_packets_of_the_last_destinations() {
+    let (sender, receiver) = (over_a_short_path(), bind("[::1]:0"));
+    let mut fanout = Fanout::new();
+    let to = [Address::from(receiver.local_addr()); 20];
+    let long: &[u8] = &[1; LONG];
+    fanout.send(&sender, &[long; 2], &to, &mut SendReport::default());
+
+    // Segmenting pauses now: runs of equal packets leave one by one.
+    let (equal, growing) = ([&b"a"[..], b"b", b"c"], [&b"a"[..], b"bb", b"ccc"]);
+    for (name, burst) in [("pause", equal), ("runs", growing)] {
+        let (socket, peer, address) = with_stuck_peer(name);
+        let mut report = SendReport::default();
+        fanout.send(&socket, &burst, &[address; 40], &mut report);
+        assert!(report.packets > 3, "{report:?}");
+        assert_eq!(report.packets + report.would_block, 120);
+        let wanted = burst.iter().cycle().take(report.packets as usize);
+        let wanted: Vec<Vec<u8>> = wanted.map(|packet| packet.to_vec()).collect();
+        assert_eq!(contents(&peer), wanted);
+    }
+}
+
+#[test]
+fn a_segmented_message_that_leaves_singly_ends_where_the_buffer_is_full() {
+    let (socket, peer, address) = with_stuck_peer("singly");
+    let mut paused = Segmentation::default();
+    (0..8).for_each(|_| paused.refused());
+    let mut slices = [slice_of(b"x"); 40];
+    let mut header = empty_header();
+    header.msg_hdr.msg_name = address.as_ptr().cast_mut().cast();
+    header.msg_hdr.msg_namelen = address.len();
+    header.msg_hdr.msg_iov = slices.as_mut_ptr();
+    header.msg_hdr.msg_iovlen = slices.len();
+    header.msg_hdr.msg_controllen = control::SEGMENT_SPACE;
+    let mut report = SendReport::default();
+    // SAFETY: the name and the slices outlive the call, and there is no control message left.
+    let done = unsafe { transmit(&socket, &mut [header; 2], &mut paused, &mut report) };
+    assert_eq!(done, 0, "the first message is not all away");
+    assert!(report.packets > 0 && report.packets < 40);
+    assert_eq!(report.unsegmented, 1, "the second was not tried");
+    assert_eq!(
+        (report.packets, report.would_block),
+        (queued(&peer), 80 - report.packets)
+    );
 }
 
 #[test]

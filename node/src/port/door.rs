@@ -59,14 +59,17 @@ impl DoorPort {
     }
 
     fn take(&mut self, peer: PeerKey, item: Item, cx: &mut Context<'_>) {
+        let unexpected = DropReason::ControlUnexpected;
         let action = match item {
-            Item::Message(message) => request::action(peer, message, (HERE, None)),
-            Item::Event(packet) => request::event(peer, packet).ok(),
-            Item::State(_) => None,
+            Item::Message(message) => {
+                request::action(peer, message, (HERE, None)).ok_or(unexpected)
+            }
+            Item::Event(packet) => request::event(peer, packet).map_err(DropReason::from),
+            Item::State(_) => Err(unexpected),
         };
         match action {
-            Some(action) => cx.actions.push(action),
-            None => self.counters.dropped(DropReason::ControlUnexpected),
+            Ok(action) => cx.actions.push(action),
+            Err(reason) => self.counters.dropped(reason),
         }
     }
 

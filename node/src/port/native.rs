@@ -23,6 +23,7 @@ use sangam_model::Time;
 use sangam_model::limits::CONTROL_QUEUE_MAX;
 use sangam_wire::{Capabilities, Frame, Hello, Message, Refusal, Welcome, is_event};
 
+use self::egress::PIECES_LEN;
 use self::gathered::Gathered;
 use self::groups::Groups;
 use super::request;
@@ -61,6 +62,8 @@ pub(crate) struct NativePort {
     datagram_max: Vec<u16>,
     /// No peer takes less.
     smallest: u16,
+    /// Scratch for packets that leave in pieces.
+    pieces: Box<[u8]>,
     destinations: Vec<Address>,
     /// Single packets for small audiences, which share system calls.
     gathered: Gathered,
@@ -98,6 +101,7 @@ impl NativePort {
             by_address: HashMap::new(),
             addresses: Vec::new(),
             datagram_max: Vec::new(),
+            pieces: vec![0; PIECES_LEN].into(),
             destinations: Vec::new(),
             gathered: Gathered::default(),
             sender: SendBatch::new(),
@@ -159,14 +163,7 @@ impl NativePort {
             hello,
         });
         self.by_address.insert(source, key);
-        let index = key as usize;
-        if index >= self.addresses.len() {
-            self.addresses.resize(index + 1, Address::from(source));
-            self.datagram_max.resize(index + 1, datagram_max);
-        }
-        self.addresses[index] = Address::from(source);
-        self.datagram_max[index] = datagram_max;
-        self.smallest = self.smallest.min(datagram_max);
+        self.reach(key, (Address::from(source), datagram_max));
         self.welcome(key);
         self.drain(key, cx);
     }
@@ -182,6 +179,30 @@ impl NativePort {
         }
         self.greeting.addresses.leave(source.ip());
         Err(Refusal::Full)
+    }
+
+    /// Notes by which way a peer is reached.
+    fn reach(&mut self, key: PeerKey, (to, datagram_max): (Address, u16)) {
+        let index = key as usize;
+        if index >= self.addresses.len() {
+            self.addresses.resize(index + 1, to);
+            self.datagram_max.resize(index + 1, u16::MAX);
+        }
+        self.addresses[index] = to;
+        self.datagram_max[index] = datagram_max;
+        self.smallest = self.smallest.min(datagram_max);
+    }
+
+    /// Without the narrowest the others' packets need not be looked at one by one any more.
+    fn let_go(&mut self, key: PeerKey) {
+        let Some(way) = self.datagram_max.get_mut(key as usize) else {
+            return;
+        };
+        let most = self.greeting.datagram_max;
+        if std::mem::replace(way, u16::MAX) <= self.smallest && self.smallest < most {
+            let least = self.datagram_max.iter().copied().min();
+            self.smallest = least.map_or(most, |least| least.min(most));
+        }
     }
 
     fn welcome(&mut self, key: PeerKey) {
@@ -283,6 +304,7 @@ impl NativePort {
             self.greeting.addresses.leave(peer.address.ip());
             self.greeting.leave();
             self.wheel.cancel(key);
+            self.let_go(key);
             if let Some(groups) = &mut self.groups {
                 groups.gone(key, cx.now);
             }

@@ -2,9 +2,10 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use sangam_io::pool::Packet;
-use sangam_io::port::{Action, PeerKey};
-use sangam_model::Class;
+use sangam_io::pool::{Packet, Pool};
+use sangam_io::port::{self, Action, PeerKey};
+use sangam_model::{Class, StreamId};
+use sangam_wire::feedback::Feedback;
 use sangam_wire::{Message, WireError};
 
 /// The action for an event of a client: feedback goes towards the origin, all else into the lane.
@@ -16,6 +17,13 @@ pub(super) fn event(peer: PeerKey, packet: Packet) -> Result<Action, WireError> 
         Class::Feedback => Action::Feedback { peer, packet },
         _ => Action::Ingest { peer, packet },
     })
+}
+
+/// The action for a peer whose queue has shed some of this stream, which goes on with a key frame
+/// only: merged and limited by the shard like the requests of any. `None` if the pool is exhausted.
+pub(super) fn key_frame(peer: PeerKey, stream: StreamId, pool: &Pool) -> Option<Action> {
+    let packet = port::feedback((stream, 0), &Feedback::KeyFrame, pool)?;
+    Some(Action::Feedback { peer, packet })
 }
 
 /// The action for a message of a client at `address`; `None` if clients may not say such a thing.

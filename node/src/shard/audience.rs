@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 
-use sangam_broker::{FilterIndex, Shedder};
+use sangam_broker::{FilterIndex, Insert, Shedder};
 use sangam_io::port::PeerKey;
 use sangam_model::{Filter, MediaInfo, StreamId, Topic, limits};
 
@@ -108,7 +108,8 @@ pub(crate) enum Subscribed {
     /// Accepted; `first` if no other subscriber of this shard holds the filter, so that the
     /// broker must be told.
     Yes { first: bool },
-    /// The subscriber holds as many filters as it may.
+    /// The subscriber holds as many filters as it may; or the shard does, and nobody in it holds
+    /// this one.
     Full,
 }
 
@@ -119,7 +120,10 @@ pub(crate) struct Audience {
     by_topic: HashMap<Topic, Vec<StreamId>>,
     filters: HashMap<Subscriber, Vec<Filter>>,
     index: FilterIndex<Subscriber>,
+    /// How many subscribers hold each filter.
     holders: HashMap<Filter, u32>,
+    /// Different filters of this shard: any shard may hold all that the broker asks for.
+    filters_max: usize,
     owned: HashMap<Subscriber, Vec<StreamId>>,
     ports: usize,
     removals: Vec<Removal>,
@@ -134,6 +138,7 @@ impl Audience {
             filters: HashMap::new(),
             index: FilterIndex::new(limits::CLIENTS_PER_BROKER * 4),
             holders: HashMap::new(),
+            filters_max: limits::FILTERS_PER_BROKER,
             owned: HashMap::new(),
             ports,
             removals: Vec::new(),
@@ -151,11 +156,6 @@ impl Audience {
 
     pub(crate) fn stream_mut(&mut self, id: StreamId) -> Option<&mut Stream> {
         self.streams.get_mut(&id)
-    }
-
-    /// Different filters that somebody in this shard holds.
-    pub(crate) fn filters_held(&self) -> usize {
-        self.holders.len()
     }
 
     /// Removals since the last call, for deliveries under way.
@@ -222,16 +222,18 @@ impl Audience {
         filter: &Filter,
         added: &mut Vec<StreamId>,
     ) -> Subscribed {
-        let own = self.filters.entry(who).or_default();
-        if own.contains(filter) {
+        let before = self.filters_of(who).to_vec();
+        if before.contains(filter) {
             return Subscribed::Yes { first: false };
         }
-        if own.len() >= limits::FILTERS_PER_CLIENT {
+        let is_new = !self.holders.contains_key(filter);
+        if before.len() >= limits::FILTERS_PER_CLIENT
+            || is_new && self.holders.len() >= self.filters_max
+            || self.index.insert(filter, who) == Insert::Full
+        {
             return Subscribed::Full;
         }
-        let before = own.clone();
-        own.push(filter.clone());
-        self.index.insert(filter, who);
+        self.filters.entry(who).or_default().push(filter.clone());
         for id in self.selected(filter) {
             let Some(stream) = self.streams.get_mut(&id) else {
                 continue;
@@ -461,5 +463,31 @@ mod tests {
         }
         let refused = audience.subscribe(who(1), &filter("b"), &mut changed);
         assert_eq!(refused, Subscribed::Full);
+    }
+
+    #[test]
+    fn a_full_shard_still_gives_what_others_hold_already() {
+        let mut audience = audience_with("a", None);
+        audience.filters_max = 2;
+        let mut subscribe = |peer, text| {
+            let mut added = Vec::new();
+            let outcome = audience.subscribe(who(peer), &filter(text), &mut added);
+            (outcome, added.len())
+        };
+        assert_eq!(subscribe(1, "a"), (Subscribed::Yes { first: true }, 1));
+        assert_eq!(subscribe(1, "b"), (Subscribed::Yes { first: true }, 0));
+        assert_eq!(subscribe(2, "c"), (Subscribed::Full, 0));
+        assert_eq!(subscribe(2, "a"), (Subscribed::Yes { first: false }, 1));
+    }
+
+    #[test]
+    fn a_filter_for_which_the_index_has_no_room_is_refused() {
+        let mut audience = audience_with("a", None);
+        audience.index = FilterIndex::new(1);
+        let mut added = Vec::new();
+        audience.subscribe(who(1), &filter("b"), &mut added);
+        let refused = audience.subscribe(who(2), &filter("a"), &mut added);
+        assert_eq!((refused, added.len()), (Subscribed::Full, 0));
+        assert!(audience.filters_of(who(2)).is_empty());
     }
 }

@@ -308,17 +308,22 @@ impl Shard {
             let Ok(entry) = self.inbound[class as usize].peek() else {
                 return !self.jobs[job].is_idle();
             };
-            let Ok(header) = Header::decode(&entry.packet) else {
-                return false;
-            };
             let at = entry.at;
-            if !self.jobs[job].accepts(header.stream, entry.packet.len()) {
+            let header = Header::decode(&entry.packet);
+            if let Ok(header) = &header
+                && !self.jobs[job].accepts(header.stream, entry.packet.len())
+            {
                 return true;
             }
             let Ok(Entry { packet, .. }) = self.inbound[class as usize].pop() else {
                 return false;
             };
             self.passed(class);
+            let Ok(header) = header else {
+                // The lane has read it before; left in its place, it would block its class.
+                self.counters.dropped(DropReason::Malformed);
+                continue;
+            };
             if !self.audience.knows(header.stream) {
                 // The lane's snapshot may be newer than what this shard has read so far.
                 self.take_commands();
@@ -440,11 +445,6 @@ impl Shard {
         self.perform(index);
         Ok(())
     }
-
-    /// Room for more filters; the broker's bound is shared evenly.
-    fn filters_full(&self) -> bool {
-        self.audience.filters_held() >= limits::FILTERS_PER_BROKER
-    }
 }
 
 /// Whether an event is kept to answer NACKs. Audio is not: a repetition comes after its playout,
@@ -457,3 +457,6 @@ pub(crate) fn is_kept(class: Class, len: usize) -> bool {
 fn token(port: usize) -> u64 {
     (port as u64 + 1) << 32
 }
+
+#[cfg(test)]
+mod tests;

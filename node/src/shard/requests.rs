@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use sangam_broker::{DropReason, Gate, Owner};
 use sangam_io::clock;
 use sangam_io::pool::Packet;
-use sangam_io::port::{Action, PeerKey};
+use sangam_io::port::{Action, Delivery, PeerKey};
 use sangam_model::{Filter, StreamId, Time, Topic, limits};
 use sangam_wire::feedback::{Feedback, Nack};
 use sangam_wire::{Event, Header, Message, Refusal};
@@ -114,13 +114,7 @@ impl Shard {
         }
         let mut added = std::mem::take(&mut self.added);
         added.clear();
-        let full = self.filters_full();
-        let outcome = if full {
-            Subscribed::Full
-        } else {
-            self.audience.subscribe(who, filter, &mut added)
-        };
-        match outcome {
+        match self.audience.subscribe(who, filter, &mut added) {
             Subscribed::Full => self.refuse(who, request, DropReason::FiltersFull),
             Subscribed::Yes { first } => {
                 if first {
@@ -279,10 +273,17 @@ impl Shard {
         let cache = &self.cache;
         let (found, missing) = feedback::split(nack, |seq| cache.get(stream, seq));
         for packet in found {
-            self.counters.repaired.add(1);
+            let mut done = Delivery::default();
             self.with_port(usize::from(who.port), |port, cx| {
-                port.repair(&packet, who.peer, cx);
+                done = port.repair(&packet, who.peer, cx);
             });
+            // It may have sent what was gathered before, too.
+            self.counters.delivery(&done);
+            match done.peers {
+                0 => self.counters.dropped(DropReason::SendBufferFull),
+                _ if done.peer_full > 0 => {}
+                _ => self.counters.repaired.add(1),
+            }
         }
         missing
     }

@@ -95,6 +95,35 @@ fn a_lost_event_is_sent_again_by_the_nearest_broker_that_has_it() {
 }
 
 #[test]
+fn what_is_sent_again_counts_as_sent() {
+    let broker = start(config(1));
+    for mut receiver in [udp(&broker), tcp(&broker), door(&broker)] {
+        let mut publisher = udp(&broker);
+        subscribe(&mut receiver, "hall/#");
+        let mut flow = Flow::open(&mut publisher, "hall/stage", &mut [&mut receiver]);
+        flow.pump(20, &mut [&mut receiver]);
+        let stream = flow.publisher.stream().expect("a stream");
+        let outgoing = numbered(1_000, 100);
+        let last = flow.publisher.send(Outgoing::new(&outgoing));
+        assert_eq!(receive_until(&mut receiver, 1_000), [1_000]);
+        let delivered = || counted(&broker, "sangam_delivered_packets_total");
+        let before = settled(delivered);
+
+        let lost = Nack {
+            first: last.expect("sent").wrapping_sub(16),
+            also: 0xffff,
+        };
+        receiver
+            .feedback(stream, 0, &Feedback::Nack(lost))
+            .expect("room for it");
+        let again = receive_until(&mut receiver, 1_000);
+        assert_eq!(again.len(), 17);
+        eventually("all of them are counted", || delivered() == before + 17);
+    }
+    assert_eq!(counted(&broker, "sangam_repaired_total"), 3 * 17);
+}
+
+#[test]
 fn an_event_lost_on_a_link_is_sent_again_by_the_broker_before_it() {
     let first = start(config(1));
     let cable = Cable::to(udp_of(&first));

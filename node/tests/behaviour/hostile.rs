@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use sangam_broker::DropReason;
 use sangam_client::Received;
+use sangam_io::door::Item;
+use sangam_io::pool::Pool;
 use sangam_model::{BrokerId, Class, Incarnation, MediaInfo, StreamId, limits};
 use sangam_node::Broker;
 use sangam_wire::{
@@ -392,4 +394,15 @@ fn piece(stream: StreamId, sequence: u16, (offset, total): (u16, u16)) -> Vec<u8
     let mut bytes = vec![0; event.encoded_len()];
     event.write(&mut bytes).expect("room for the piece");
     bytes
+}
+
+#[test]
+fn a_client_in_the_process_that_sends_what_cannot_be_read_is_counted_as_others_are() {
+    let broker = start(config(1));
+    let mut door = broker.door().expect("a door");
+    let pool = Pool::new(4, 0);
+    let packet = pool.copy(&[0; 3]).expect("a buffer").freeze();
+    door.sender.send(Item::Event(packet)).expect("room");
+    eventually("it is counted", || !drops(&broker).is_empty());
+    assert_eq!(drops(&broker), [("malformed", 1)]);
 }

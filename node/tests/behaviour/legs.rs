@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use sangam_broker::DropReason;
 use sangam_client::{Outgoing, Received};
-use sangam_model::Class;
+use sangam_model::{Class, MediaInfo};
 use sangam_node::{LegError, LegReceive, LegSpec, RtcpPort};
 use sangam_wire::feedback::Nack;
 use sangam_wire::{Event, Flags, Header, rtcp, rtp};
@@ -144,12 +144,28 @@ fn a_nack_is_answered_by_the_broker_nearest_to_the_player() {
 
 #[test]
 fn what_a_player_reports_reaches_the_camera() {
-    let stage = Stage::set(2, RtcpPort::Mux);
+    reported(video());
+    for clock_rate in [48_000, 8_000] {
+        // As the legs' packets have it.
+        let payload_type = video().payload_type;
+        reported(MediaInfo {
+            payload_type,
+            clock_rate,
+            ..audio()
+        });
+    }
+}
+
+fn reported(media: MediaInfo) {
+    let rate = media.clock_rate;
+    // A third of a second, which no rate divides.
+    let jitter = rate / 3;
+    let stage = Stage::set_with(2, RtcpPort::Mux, media);
     let block = rtcp::Block {
         ssrc: SSRC,
         fraction_lost: 25,
         highest: 4_000,
-        jitter: 90,
+        jitter,
         ..rtcp::Block::default()
     };
     let mut report = Vec::new();
@@ -164,8 +180,14 @@ fn what_a_player_reports_reaches_the_camera() {
             _ => None,
         });
     let told = told.expect("a report block");
-    let seen = (told.ssrc, told.fraction_lost, told.highest, told.jitter);
-    assert_eq!(seen, (SSRC, 25, 4_000, 90));
+    let seen = (told.ssrc, told.fraction_lost, told.highest);
+    assert_eq!(seen, (SSRC, 25, 4_000));
+    // Microseconds travel between the legs.
+    assert!(
+        told.jitter.abs_diff(jitter) <= 1,
+        "{} at {rate} Hz",
+        told.jitter
+    );
 }
 
 #[test]
@@ -240,6 +262,45 @@ fn a_leg_takes_media_from_one_source_and_nothing_but_media() {
     eventually("it is counted", || {
         dropped(broker, DropReason::LegSource) == 2
     });
+}
+
+#[test]
+fn a_refused_packet_begins_and_ends_no_frame() {
+    let stage = Stage::set(1, RtcpPort::Mux);
+    let broker = &stage.brokers[0];
+    let mut client = udp(broker);
+    subscribe(&mut client, "hall/camera");
+    let intruder = Endpoint::new();
+    let mut number = 2_000;
+    eventually("the client hears the camera", || {
+        stage.play(number..number + 1);
+        number += 1;
+        let came = client.recv(Duration::from_millis(20));
+        matches!(came, Some(Received::Event(_)))
+    });
+
+    // Three packets of one frame and the first of the next; what comes between would make them
+    // late ones.
+    stage.play(3_000..3_001);
+    intruder.send(&packet(3_300, b"not the camera"), &stage.into);
+    eventually("the intruder is counted", || {
+        dropped(broker, DropReason::LegSource) == 1
+    });
+    stage.play(3_001..3_004);
+    let mut starts = Vec::new();
+    while starts.len() < 4 {
+        let event = wait_for(&mut client, "an event", |received| {
+            matches!(received, Received::Event(_))
+        });
+        let Received::Event(event) = event else {
+            panic!("{event:?}")
+        };
+        let header = event.header().expect("an event");
+        if header.sequence >= 3_000 {
+            starts.push(header.flags.contains(Flags::FRAME_START));
+        }
+    }
+    assert_eq!(starts, [true, false, false, true]);
 }
 
 #[test]

@@ -146,6 +146,11 @@ pub(crate) struct Stage {
 
 impl Stage {
     pub(crate) fn set(count: u32, rtcp: RtcpPort) -> Self {
+        Self::set_with(count, rtcp, video())
+    }
+
+    /// With media of the payload type that [`packet`] has.
+    pub(crate) fn set_with(count: u32, rtcp: RtcpPort, media: MediaInfo) -> Self {
         let brokers = chain(count);
         let endpoint = || match rtcp {
             RtcpPort::Mux => Endpoint::new(),
@@ -154,7 +159,7 @@ impl Stage {
         let (camera, player) = (endpoint(), endpoint());
         let into = LegSpec {
             rtcp,
-            ..incoming("camera", topic("hall/camera"), video())
+            ..incoming("camera", topic("hall/camera"), media)
         };
         let out = LegSpec {
             rtcp,

@@ -2,6 +2,7 @@
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use sangam_model::{Class, MediaInfo, StreamId, limits};
@@ -271,6 +272,11 @@ impl Raw {
     /// Takes and acknowledges what came, as the broker gives up a client that never does.
     pub(crate) fn catch_up(&mut self) {
         while self.event(Duration::from_millis(1)).is_some() {}
+    }
+
+    /// Reads on in a thread of its own, until nothing comes for long or the connection ends.
+    pub(crate) fn read_on(mut self) {
+        thread::spawn(move || while self.event(PATIENCE).is_some() {});
     }
 
     /// Whether the broker says goodbye or ends the stream in time.

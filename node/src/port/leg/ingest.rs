@@ -115,18 +115,19 @@ impl Leg {
         if rtp.header.payload_type != receive.media.payload_type {
             return Err(DropReason::NotRtp);
         }
-        let class = receive.media.class;
-        let flags = if class == Class::Video {
-            self.marker.flags(&rtp)
-        } else {
-            Flags::NONE
-        };
         let other = self
             .source
             .is_some_and(|s| s.address != from && cx.now - s.heard < SOURCE_SILENCE);
         if other {
             return Err(DropReason::LegSource);
         }
+        // Not before: a stranger's packet begins and ends no frame.
+        let class = receive.media.class;
+        let flags = if class == Class::Video {
+            self.marker.flags(&rtp)
+        } else {
+            Flags::NONE
+        };
         self.source = Some(Latched {
             address: from,
             ssrc: rtp.header.ssrc,
@@ -178,8 +179,7 @@ impl Leg {
                     let report = Report {
                         fraction_lost: block.fraction_lost,
                         highest: block.highest,
-                        // The clock rate is the stream's; 90 kHz is that of all video.
-                        jitter_us: (u64::from(block.jitter) * 100 / 9) as u32,
+                        jitter_us: self.microseconds(block),
                         capacity_kbps: 0,
                     };
                     say(block.ssrc, Feedback::Report(report));
@@ -187,6 +187,16 @@ impl Leg {
             }
             _ => {}
         }
+    }
+
+    /// The jitter that a block tells, which counts in the stream's clock; 0 if that is unknown.
+    fn microseconds(&self, block: rtcp::Block) -> u32 {
+        let rate = self
+            .stream_of(block.ssrc)
+            .and_then(|stream| self.rates.get(&stream));
+        let jitter = u64::from(block.jitter) * 1_000_000;
+        let jitter_us = rate.and_then(|rate| jitter.checked_div((*rate).into()));
+        jitter_us.map_or(0, |us| us.try_into().unwrap_or(u32::MAX))
     }
 
     fn stream_of(&self, ssrc: u32) -> Option<StreamId> {

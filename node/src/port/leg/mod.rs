@@ -4,6 +4,7 @@ mod egress;
 mod ingest;
 mod sockets;
 
+use std::collections::HashMap;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -102,6 +103,8 @@ struct Leg {
     rtcp_sequence: u16,
     /// SSRCs we send, for the feedback that names them.
     sending: Vec<(u32, StreamId)>,
+    /// Clock rates in Hz of the streams it is sent: as many as the broker knows, at most.
+    rates: HashMap<StreamId, u32>,
     received: u64,
     sent: u64,
 }
@@ -142,6 +145,7 @@ impl LegPort {
             source: None,
             rtcp_sequence: 0,
             sending: Vec::new(),
+            rates: HashMap::new(),
             received: 0,
             sent: 0,
         };
@@ -270,7 +274,13 @@ impl Port for LegPort {
         };
         match message {
             Message::Published { stream, .. } => leg.stream = Some(stream),
-            Message::Retire { stream } => leg.sending.retain(|(_, known)| *known != stream),
+            Message::Announce { stream, media, .. } => {
+                leg.rates.insert(stream, media.clock_rate);
+            }
+            Message::Retire { stream } => {
+                leg.sending.retain(|(_, known)| *known != stream);
+                leg.rates.remove(&stream);
+            }
             Message::Refused { reason, .. } => {
                 tracing::warn!(leg = leg.spec.name, %reason, "the broker refuses a leg's wish");
                 cx.actions.push(Action::Gone { peer });

@@ -5,7 +5,7 @@ use sangam_io::port::{Context, Delivery, PeerKey};
 use sangam_io::udp::{Address, SendReport};
 use sangam_link::{Input, fragment};
 use sangam_model::Time;
-use sangam_model::limits::BURST_MAX;
+use sangam_model::limits::{BURST_MAX, EVENT_LEN_MAX};
 use sangam_wire::Message;
 
 use super::NativePort;
@@ -14,8 +14,27 @@ use super::groups::{Groups, Turn};
 
 /// Peers up to which a single packet waits for others.
 const SMALL_AUDIENCE: usize = 16;
-/// No datagram of ours is longer.
-const DATAGRAM_LEN_MAX: usize = 65_535;
+/// Bytes of the scratch for pieces: those of the longest event, with room for their headers.
+pub(super) const PIECES_LEN: usize = 2 * EVENT_LEN_MAX;
+
+/// What a fan-out left over when the kernel took no more.
+#[derive(Debug, PartialEq, Eq)]
+struct Left {
+    /// Destinations, the last ones, that got nothing.
+    destinations: usize,
+    /// Packets, the last ones, that the destination before those still lacks.
+    packets: usize,
+}
+
+impl Left {
+    fn of(would_block: u64, burst: usize) -> Self {
+        let (left, burst) = (would_block as usize, burst.max(1));
+        Self {
+            destinations: left / burst,
+            packets: left % burst,
+        }
+    }
+}
 
 impl NativePort {
     /// Sends a burst to the group of its stream, if that has one, and to those who do not hear it.
@@ -56,43 +75,62 @@ impl NativePort {
     pub(super) fn send_each(&mut self, burst: &[Packet], peers: &[PeerKey]) -> Delivery {
         let mut done = Delivery::default();
         let longest = longest(burst);
-        let narrow = |key: &PeerKey| usize::from(self.datagram_max[*key as usize]) < longest;
-        if longest > usize::from(self.smallest) && peers.iter().any(narrow) {
-            for key in peers {
-                let index = *key as usize;
-                let path = (self.addresses[index], self.datagram_max[index]);
-                self.in_pieces(burst, path, &mut done);
-                done.peers += 1;
-            }
+        if longest <= usize::from(self.smallest) {
+            done.peers = self.send_whole(burst, peers, &mut done);
             return done;
         }
+        // In the order of the list, so that those who are served are its front. Who has a narrow
+        // path costs the others the two calls between which its pieces leave, and no more.
+        let mut rest = peers;
+        while let Some((first, others)) = rest.split_first() {
+            let takes = |key: &&PeerKey| usize::from(self.datagram_max[**key as usize]) >= longest;
+            let wide = rest.iter().take_while(takes).count();
+            if wide == 0 {
+                let index = *first as usize;
+                let path = (self.addresses[index], self.datagram_max[index]);
+                if !self.in_pieces(burst, path, &mut done) {
+                    return done;
+                }
+                done.peers += 1;
+                rest = others;
+                continue;
+            }
+            let (now, later) = rest.split_at(wide);
+            let served = self.send_whole(burst, now, &mut done);
+            done.peers += served;
+            if served < wide {
+                return done;
+            }
+            rest = later;
+        }
+        done
+    }
+
+    /// Sends a burst to peers whose paths take it; to how many from the front of the list.
+    fn send_whole(&mut self, burst: &[Packet], peers: &[PeerKey], done: &mut Delivery) -> usize {
         if let [packet] = burst
             && peers.len() <= SMALL_AUDIENCE
         {
-            if self.has_room_for(peers.len(), &mut done) {
-                let to = peers.iter().map(|key| self.addresses[*key as usize]);
-                self.gathered.add(packet, to);
-                done.peers = peers.len();
+            if !self.has_room_for(peers.len(), done) {
+                return 0;
             }
-            return done;
+            let to = peers.iter().map(|key| self.addresses[*key as usize]);
+            self.gathered.add(packet, to);
+            return peers.len();
         }
-        if !self.send_gathered(&mut done) {
-            return done;
+        if !self.send_gathered(done) {
+            return 0;
         }
         self.destinations.clear();
         self.destinations
             .extend(peers.iter().map(|key| self.addresses[*key as usize]));
-        let would_block = self.fan_out(burst, &mut done);
-        let unsent = would_block.div_ceil(burst.len().max(1) as u64) as usize;
-        done.peers = peers.len() - unsent;
-        done
+        self.fan_out(burst, done)
     }
 
     /// Sends a burst to a group; `false` if the kernel takes no more now.
     fn send_group(&mut self, burst: &[Packet], turn: Turn, done: &mut Delivery) -> bool {
         if longest(burst) > usize::from(turn.datagram_max) {
-            self.in_pieces(burst, (turn.to, turn.datagram_max), done);
-            return true;
+            return self.in_pieces(burst, (turn.to, turn.datagram_max), done);
         }
         if let [packet] = burst {
             let room = self.has_room_for(1, done);
@@ -106,11 +144,11 @@ impl NativePort {
         }
         self.destinations.clear();
         self.destinations.push(turn.to);
-        self.fan_out(burst, done) == 0
+        self.fan_out(burst, done) == 1
     }
 
-    /// Sends a burst to all of `destinations`; how many packets the kernel did not take.
-    fn fan_out(&mut self, burst: &[Packet], done: &mut Delivery) -> u64 {
+    /// Sends a burst to all of `destinations`, nothing being gathered; how many of them have it.
+    fn fan_out(&mut self, burst: &[Packet], done: &mut Delivery) -> usize {
         let mut slices: [&[u8]; BURST_MAX] = [&[]; BURST_MAX];
         for (slice, packet) in slices.iter_mut().zip(burst) {
             *slice = packet;
@@ -120,7 +158,16 @@ impl NativePort {
         self.fanout
             .send(&self.socket, slices, &self.destinations, &mut report);
         add(done, &report);
-        report.would_block
+        let left = Left::of(report.would_block, slices.len());
+        let served = self.destinations.len() - left.destinations;
+        if let Some(begun) = served.checked_sub(1) {
+            // Whoever has a part of it gets the rest, and nobody a part twice.
+            let to = self.destinations[begun];
+            for packet in &burst[slices.len() - left.packets..slices.len()] {
+                self.gathered.add(packet, [to]);
+            }
+        }
+        served
     }
 
     /// Whether so many single packets more can be gathered.
@@ -142,9 +189,19 @@ impl NativePort {
         left == 0
     }
 
-    /// Sends a burst where the path is too narrow for some of it.
-    fn in_pieces(&mut self, burst: &[Packet], (to, most): (Address, u16), done: &mut Delivery) {
-        for packet in burst {
+    /// Sends a burst where the path is too narrow for some of it; `false` if nothing of it left,
+    /// as the kernel takes no more now.
+    fn in_pieces(
+        &mut self,
+        burst: &[Packet],
+        (to, most): (Address, u16),
+        done: &mut Delivery,
+    ) -> bool {
+        // What was gathered may be of the same stream.
+        if !self.send_gathered(done) {
+            return false;
+        }
+        for (before, packet) in burst.iter().enumerate() {
             let mut report = SendReport::default();
             if packet.len() <= usize::from(most) {
                 self.fanout
@@ -153,18 +210,41 @@ impl NativePort {
                 self.cut(packet, (to, most), &mut report);
             }
             add(done, &report);
+            if report.would_block > 0 {
+                if before == 0 && report.packets == 0 {
+                    return false;
+                }
+                // What has left would leave again if the rest were tried later.
+                done.errors += (burst.len() - before) as u64;
+                return true;
+            }
         }
+        true
     }
 
+    /// Sends the pieces of one packet, as many at once as one segmented message takes.
     fn cut(&mut self, packet: &Packet, (to, most): (Address, u16), report: &mut SendReport) {
-        let Ok(mut pieces) = fragment(packet, usize::from(most)) else {
+        let most = usize::from(most);
+        let Ok(mut pieces) = fragment(packet, most) else {
             report.errors += 1;
             return;
         };
-        let mut piece = [0; DATAGRAM_LEN_MAX];
-        while let Some(Ok(len)) = pieces.write_next(&mut piece) {
+        loop {
+            let mut slices: [&[u8]; BURST_MAX] = [&[]; BURST_MAX];
+            let (mut count, mut room) = (0, &mut self.pieces[..]);
+            while count < BURST_MAX
+                && room.len() >= most
+                && let Some(Ok(len)) = pieces.write_next(room)
+            {
+                let (piece, rest) = room.split_at_mut(len);
+                slices[count] = piece;
+                (count, room) = (count + 1, rest);
+            }
             self.fanout
-                .send(&self.socket, &[&piece[..len]], &[to], report);
+                .send(&self.socket, &slices[..count], &[to], report);
+            if count == 0 || report.would_block > 0 {
+                return;
+            }
         }
     }
 
@@ -220,3 +300,7 @@ fn longest(burst: &[Packet]) -> usize {
     let lengths = burst.iter().map(|packet| packet.len());
     lengths.max().unwrap_or_default()
 }
+
+#[cfg(test)]
+#[path = "egress_tests.rs"]
+mod tests;

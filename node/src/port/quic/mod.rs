@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender};
 use std::time::Duration;
 
-use sangam_broker::{Admit, DropReason, FeedbackOutput};
+use sangam_broker::{Admit, DropReason};
 use sangam_io::clock;
 use sangam_io::poll::Interest;
 use sangam_io::pool::{Packet, PacketMut, Pool};
@@ -23,12 +23,11 @@ use sangam_link::Acceptor;
 use sangam_model::Time;
 use sangam_model::limits::CONTROL_QUEUE_MAX;
 use sangam_wire::Message;
-use sangam_wire::feedback::Feedback;
 
 use super::client::{Desk, Said, Step};
+use super::request;
 use crate::certificate::Certificate;
 use crate::counters::Counters;
-use crate::feedback;
 use crate::welcome::Greeting;
 pub(crate) use open::Opening;
 use peer::Peer;
@@ -217,6 +216,13 @@ impl QuicPort {
         cx.actions.push(Action::Gone { peer: key });
     }
 
+    /// Sends what may leave while nothing is delivered.
+    fn send_now(&mut self) {
+        let mut done = Delivery::default();
+        self.send(&mut done);
+        self.desk.counters.delivery(&done);
+    }
+
     /// Sends what may leave, and counts what the endpoint has counted.
     fn send(&mut self, done: &mut Delivery) -> bool {
         let all = self.endpoint.flush(clock::now());
@@ -253,7 +259,7 @@ impl Port for QuicPort {
                 break;
             }
         }
-        self.send(&mut Delivery::default());
+        self.send_now();
     }
 
     fn woken(&mut self, cx: &mut Context<'_>) {
@@ -264,7 +270,7 @@ impl Port for QuicPort {
         }
         if any {
             self.take(cx);
-            self.send(&mut Delivery::default());
+            self.send_now();
         }
     }
 
@@ -298,16 +304,8 @@ impl Port for QuicPort {
             let stream = burst.first().and_then(|first| first.header().ok());
             let stream = stream.map(|header| header.stream);
             if let Some(stream) = stream.filter(|stream| peer.shedders.wants_key_frame(*stream)) {
-                // Merged and limited by the shard like any other.
-                let feedback = Feedback::KeyFrame;
-                let request = FeedbackOutput {
-                    stream,
-                    layer: 0,
-                    feedback,
-                };
-                if let Some(packet) = feedback::event(&request, cx.pool) {
-                    cx.actions.push(Action::Feedback { peer: *key, packet });
-                }
+                let action = request::key_frame(*key, stream, cx.pool);
+                cx.actions.extend(action);
             }
         }
         done
@@ -327,7 +325,7 @@ impl Port for QuicPort {
         if known.client.tell(cx.now, message) {
             self.drain(peer, cx);
         }
-        self.send(&mut Delivery::default());
+        self.send_now();
     }
 
     fn room(&self, peer: PeerKey) -> usize {
@@ -340,7 +338,7 @@ impl Port for QuicPort {
         if sent.is_err() {
             self.desk.counters.dropped(DropReason::PeerQueueFull);
         }
-        self.send(&mut Delivery::default());
+        self.send_now();
     }
 
     fn deadline(&self) -> Option<Time> {
@@ -361,7 +359,7 @@ impl Port for QuicPort {
             }
         }
         self.due = due;
-        self.send(&mut Delivery::default());
+        self.send_now();
     }
 
     fn peers(&self) -> usize {
@@ -378,6 +376,6 @@ impl Port for QuicPort {
                 self.drain(key, cx);
             }
         }
-        self.send(&mut Delivery::default());
+        self.send_now();
     }
 }

@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use sangam_broker::{DropReason, FeedbackOutput};
+use sangam_broker::DropReason;
 use sangam_io::clock;
 use sangam_io::poll::Interest;
 use sangam_io::pool::Packet;
@@ -19,13 +19,12 @@ use sangam_io::timer::Wheel;
 use sangam_link::Acceptor;
 use sangam_model::Time;
 use sangam_model::limits::CONTROL_QUEUE_MAX;
-use sangam_wire::feedback::Feedback;
 use sangam_wire::{Hello, Message};
 
 use super::client::{Client, Desk, Said, Step};
+use super::request;
 use crate::bucket::Bucket;
 use crate::counters::Counters;
-use crate::feedback;
 use crate::welcome::Greeting;
 pub(crate) use entrance::Entrance;
 use peer::Peer;
@@ -318,16 +317,8 @@ impl Port for TcpPort {
                 }
             }
             if let Some(stream) = peer.wants_key_frame(burst) {
-                // Merged and limited by the shard like any other.
-                let feedback = Feedback::KeyFrame;
-                let request = FeedbackOutput {
-                    stream,
-                    layer: 0,
-                    feedback,
-                };
-                if let Some(packet) = feedback::event(&request, cx.pool) {
-                    cx.actions.push(Action::Feedback { peer: *key, packet });
-                }
+                let action = request::key_frame(*key, stream, cx.pool);
+                cx.actions.extend(action);
             }
             done.messages += 1;
             self.write(*key, cx);
