@@ -146,7 +146,8 @@ pub struct Refused {
     pub full: u64,
     /// Older than what is known; among them replays.
     pub stale: u64,
-    /// Contradicting themselves, or a record of ours that we never made.
+    /// Contradicting themselves, a record of ours that we never made, or an answer about a session
+    /// from a broker that does not keep its directory.
     pub invalid: u64,
     /// Another broker carries our id.
     pub identity: u64,
