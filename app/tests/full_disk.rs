@@ -40,6 +40,57 @@ fn a_broker_that_cannot_keep_its_identity_says_what_to_do() {
     }
 }
 
+/// A broker with a disk of its own that holds a few records; `$1` is the sangam binary.
+const LITTLE_ROOM: &str = r#"
+set -eu
+mount -t tmpfs -o size=8m tmpfs /mnt
+exec "$1" serve --dev --json --log error --listen 127.0.0.1:0 --http 127.0.0.1:0 --data-dir /mnt
+"#;
+
+#[test]
+fn a_durable_broker_whose_disk_is_full_says_which_file_and_serves_everything_else() {
+    let mut command = Command::new("unshare");
+    command
+        .args(["--user", "--map-root-user", "--mount"])
+        .args(["sh", "-c", LITTLE_ROOM, "sh", env!("CARGO_BIN_EXE_sangam")])
+        .env("SANGAM_RELIABLE_DURABLE", "true");
+    let mut broker = Broker::of(command);
+    let log = broker.process.log();
+    // The broker is the process that was started, and its disk is reached by its root.
+    let disk = format!("/proc/{}/root/mnt", broker.process.child.id());
+    let ballast = format!("{disk}/ballast");
+    let mut file = File::create(&ballast).unwrap();
+    while std::io::Write::write_all(&mut file, &[0; 4_096]).is_ok() {}
+    let (udp, tcp) = (broker.udp.to_string(), format!("tcp://{}", broker.tcp));
+    let publish = "publish --reliable --topic full/minutes --to";
+    let publish: Vec<_> = publish.split(' ').chain([&*tcp]).collect();
+    let mut publisher = sangam(&publish);
+    let mut publisher = publisher.stdin(Stdio::piped()).spawn().unwrap();
+    let mut minutes = publisher.stdin.take().unwrap();
+    // It waits for the disk, and whoever writes for it.
+    let writer = std::thread::spawn(move || {
+        let line = [vec![b'x'; 999], vec![b'\n']].concat();
+        (0..1_000).try_for_each(|_| std::io::Write::write_all(&mut minutes, &line))
+    });
+    log.says(&["/mnt/reliable.redb", "make room"]);
+    // Media goes on, and so does what watches the broker.
+    let folder = tempfile::tempdir().unwrap();
+    let clip = clip(folder.path()).display().to_string();
+    let publish = "publish --loop --topic full/clip --to";
+    let publish: Vec<_> = publish.split(' ').chain([&*udp, "--file", &clip]).collect();
+    let _media = Running::start(sangam(&publish));
+    let play = "play --json --topic full/clip/# --seconds 2 --from";
+    let play: Vec<_> = play.split(' ').chain([&*udp]).collect();
+    let (code, summary) = Running::start(sangam(&play)).end();
+    assert_eq!(code, 0, "{summary}");
+    assert_eq!(broker.get("/healthz").0, 200);
+    // With room again the records that waited are written, and their publisher is done.
+    drop(file);
+    std::fs::remove_file(&ballast).unwrap();
+    writer.join().unwrap().unwrap();
+    assert!(publisher.wait().unwrap().success());
+}
+
 #[test]
 fn a_broker_whose_log_has_no_room_serves_on() {
     let full = File::options().write(true).open("/dev/full").unwrap();

@@ -39,6 +39,13 @@ pub(crate) enum ShardCommand {
         to: Subscriber,
         message: Message,
     },
+    /// Neighbours cannot be asked for what this subscriber was promised: the broker holds as many
+    /// filters as it may.
+    Unasked {
+        to: Subscriber,
+        request: u32,
+        filter: Filter,
+    },
     /// From the verifier: what a client's token grants.
     Judged {
         to: Subscriber,
@@ -74,9 +81,12 @@ pub(crate) enum LaneCommand {
 /// To control.
 #[derive(Debug)]
 pub(crate) enum ControlEvent {
+    /// Somebody subscribed, the first in the shard with this filter or one of several.
     FilterAdded {
         shard: u16,
         filter: Filter,
+        by: Subscriber,
+        request: u32,
     },
     FilterRemoved {
         shard: u16,

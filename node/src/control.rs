@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use sangam_broker::{
-    Change, Description, FilterIndex, LinkId, Owner, Publication, Routing, RoutingInput,
+    Change, Description, FilterIndex, Insert, LinkId, Owner, Publication, Routing, RoutingInput,
     RoutingOutput, Snapshot, StreamChange, StreamError, StreamInput, StreamOutput, StreamTable,
 };
 use sangam_io::clock;
@@ -23,6 +23,7 @@ use crate::broker::{Brief, StreamInfo};
 use crate::command::{ControlEvent, LaneCommand, ShardCommand, Wish};
 use crate::network::NetworkMap;
 use crate::organise::Organiser;
+use crate::shard::Subscriber;
 use crate::ways::WayTeller;
 
 /// Events handled before their consequences are published.
@@ -56,7 +57,7 @@ pub(crate) struct Control {
     streams: StreamTable,
     /// Which shards hold which filters.
     filters: FilterIndex<u16>,
-    /// Filters past what neighbours may be asked for, served from local publishers alone.
+    /// Filters past what neighbours may be asked for; shards are giving them back.
     unasked: HashSet<(u16, Filter)>,
     stopping: bool,
 }
@@ -134,7 +135,12 @@ impl Control {
     fn handle(&mut self, event: ControlEvent, published: &mut Vec<(Owner, Message)>) {
         let now = clock::now();
         match event {
-            ControlEvent::FilterAdded { shard, filter } => self.filter_added(shard, filter),
+            ControlEvent::FilterAdded {
+                shard,
+                filter,
+                by,
+                request,
+            } => self.filter_added((shard, filter), by, request),
             ControlEvent::FilterRemoved { shard, filter } => self.filter_removed(shard, filter),
             ControlEvent::Publish(wish) => published.push(self.publish(*wish)),
             ControlEvent::Unpublish { owner, stream } => {
@@ -197,13 +203,28 @@ impl Control {
         }
     }
 
-    fn filter_added(&mut self, shard: u16, filter: Filter) {
-        self.filters.insert(&filter, shard);
-        if let Err(error) = self.routing.add(clock::now(), &filter) {
-            tracing::warn!(%error, %filter, "neighbours are not asked for a filter");
+    /// Whoever subscribes is told at once that it has; the few whose filter finds no room here,
+    /// a moment later that it has not.
+    fn filter_added(&mut self, (shard, filter): (u16, Filter), by: Subscriber, request: u32) {
+        let added = self.filters.insert(&filter, shard);
+        if added == Insert::Present && !self.unasked.contains(&(shard, filter.clone())) {
+            return;
+        }
+        if added == Insert::Added {
+            match self.routing.add(clock::now(), &filter) {
+                Ok(()) => return self.touch(filter),
+                Err(error) => tracing::warn!(%error, %filter, "a subscription is taken back"),
+            }
             self.unasked.insert((shard, filter.clone()));
         }
-        self.touch(filter);
+        self.command(
+            shard,
+            ShardCommand::Unasked {
+                to: by,
+                request,
+                filter,
+            },
+        );
     }
 
     fn filter_removed(&mut self, shard: u16, filter: Filter) {
@@ -395,12 +416,14 @@ impl Control {
     }
 
     fn answer(&self, owner: Owner, message: Message) {
-        if let Some((commands, waker)) = self.parts.shards.get(usize::from(owner.shard)) {
-            // As above.
-            let _ = commands.send(ShardCommand::Tell {
-                to: owner.peer.into(),
-                message,
-            });
+        let to = owner.peer.into();
+        self.command(owner.shard, ShardCommand::Tell { to, message });
+    }
+
+    fn command(&self, shard: u16, command: ShardCommand) {
+        if let Some((commands, waker)) = self.parts.shards.get(usize::from(shard)) {
+            // A shard has stopped only when the whole broker stops.
+            let _ = commands.send(command);
             waker.wake();
         }
     }

@@ -206,6 +206,7 @@ impl Routes {
             datagram_max,
             clock_domain: clock::clock_domain(),
             reliable,
+            in_order: false,
             // Each its own nonces.
             seed: self.options.seed.wrapping_add(token - TOKEN - 1),
             backoff: self.options.backoff,

@@ -31,6 +31,9 @@ pub struct DialerConfig {
     pub clock_domain: u32,
     /// The transport is a byte stream (TCP): see [`DialOutput::Connect`].
     pub reliable: bool,
+    /// It carries pings in order behind all else, so that a loss is a silence:
+    /// [`Timing::in_order`].
+    pub in_order: bool,
     /// Drawn at random by the caller: nonces and pauses follow from it.
     pub seed: u64,
     /// Pauses between attempts.
@@ -317,6 +320,7 @@ impl Dialer {
         }
         let timing = match self.config.role {
             Role::Client => Timing::dialing(Duration::from_millis(welcome.keepalive_ms.into())),
+            Role::Broker(..) if self.config.in_order => Timing::BROKER_BY_STREAM,
             Role::Broker(..) => Timing::BROKER,
         };
         let config = SessionConfig {

@@ -14,6 +14,15 @@ const HASTE: u32 = 4;
 const TOLERANCE: u32 = 12;
 /// This share of the patience is left after it, to take what waits in the socket.
 const GRACE: u32 = 6;
+/// Up to this round trip a stream that has lost a segment is heard again in time: fast retransmit
+/// takes a round trip and a quarter (RFC 8985 section 6.2) after the next ping shows the gap.
+const NEAR: Duration = Duration::from_millis(30);
+/// Beyond, a peer by a stream is suspect later by half as much again. 100 ms of round trip give
+/// 255 ms until suspicion, of which one loss takes 200, and 510 until death: a repetition that is
+/// lost, too, comes after the kernel's timeout of a round trip and 200 ms, in all 500.
+const FURTHER: (u128, u128) = (3, 2);
+/// But by no more than this.
+const FURTHER_MAX_MS: u16 = 600;
 /// How often in one silence lateness is forgiven: a loop that is always late must end, too.
 const FORGIVEN_MAX: u8 = 8;
 
@@ -24,6 +33,9 @@ pub(crate) struct Liveness {
     probe_after: Option<Micros>,
     suspect_after: Option<Micros>,
     dead_after: Micros,
+    in_order: bool,
+    /// By what a suspicion comes later on a long path, in milliseconds; a death by twice that.
+    further_ms: u16,
     heard: Time,
     /// Sent last; the first is due at once.
     pinged: Option<Time>,
@@ -76,12 +88,23 @@ impl Liveness {
             probe_after: timing.probe_after.map(Micros::from),
             suspect_after: timing.suspect_after.map(Micros::from),
             dead_after: timing.dead_after.into(),
+            in_order: timing.in_order,
+            further_ms: 0,
             heard: now,
             pinged: None,
             unanswered: false,
             ping_at: timing.ping.map_or(Time::NEVER, |_| now),
             suspect: None,
             forgiven: Forgiven::default(),
+        }
+    }
+
+    /// The path's round trip, smoothed.
+    pub(crate) fn measured(&mut self, rtt: Duration) {
+        if self.in_order {
+            let (share, of) = FURTHER;
+            let further = rtt.saturating_sub(NEAR).as_millis() * share / of;
+            self.further_ms = further.min(FURTHER_MAX_MS.into()) as u16;
         }
     }
 
@@ -95,21 +118,21 @@ impl Liveness {
     }
 
     pub(crate) fn deadline(&self) -> Time {
-        let turn = match (self.suspect, self.suspect_after) {
+        let turn = match (self.suspect, self.suspect_after()) {
             (Some(since), _) if self.heard > since => self.heard,
-            (None, Some(after)) => self.silent_for(after.into()),
+            (None, Some(after)) => self.silent_for(after),
             _ => Time::NEVER,
         };
         self.ping_due()
             .min(turn)
-            .min(self.silent_for(self.dead_after.into()))
+            .min(self.silent_for(self.dead_after()))
     }
 
     /// Forgives the peer a silence that is our own lateness: whoever was not there to listen
     /// cannot tell. Call it before [`Liveness::turn`]; whether there was any.
     pub(crate) fn forgive(&mut self, now: Time) -> bool {
         let late = now - self.deadline().max(self.heard);
-        let patience = Duration::from(self.dead_after);
+        let patience = self.dead_after();
         if late <= patience / TOLERANCE {
             return false;
         }
@@ -131,15 +154,15 @@ impl Liveness {
 
     /// What the silence, or its end, says now.
     pub(crate) fn turn(&mut self, now: Time) -> Option<Turn> {
-        if now >= self.silent_for(self.dead_after.into()) {
+        if now >= self.silent_for(self.dead_after()) {
             return Some(Turn::Dead);
         }
-        match (self.suspect, self.suspect_after) {
+        match (self.suspect, self.suspect_after()) {
             (Some(since), _) if self.heard > since => {
                 self.suspect = None;
                 Some(Turn::Recovered)
             }
-            (None, Some(after)) if now >= self.silent_for(after.into()) => {
+            (None, Some(after)) if now >= self.silent_for(after) => {
                 self.suspect = Some(self.heard);
                 Some(Turn::Suspect)
             }
@@ -199,6 +222,19 @@ impl Liveness {
             }
             _ => self.ping_at,
         }
+    }
+
+    fn suspect_after(&self) -> Option<Duration> {
+        let after = self.suspect_after.map(Duration::from)?;
+        Some(after + self.further())
+    }
+
+    fn dead_after(&self) -> Duration {
+        Duration::from(self.dead_after) + self.further() * 2
+    }
+
+    fn further(&self) -> Duration {
+        Duration::from_millis(self.further_ms.into())
     }
 
     /// When the peer will have been silent for `time`, but for what is forgiven.

@@ -298,9 +298,12 @@ impl Session {
         &self.counters
     }
 
-    /// A round trip that was measured before the session began.
+    /// A round trip was measured.
     pub(crate) fn round_trip(&mut self, rtt: Duration) {
         self.sender.rtt.sample(rtt);
+        if let Some(rtt) = self.rtt() {
+            self.liveness.measured(rtt);
+        }
     }
 
     fn frame(&mut self, now: Time, frame: &Frame<'_>) {
@@ -364,7 +367,7 @@ impl Session {
         if self.judge_path(now, echo, traffic) {
             return;
         }
-        self.sender.rtt.sample(now - echo);
+        self.round_trip(now - echo);
         self.clock.sample(echo, peer_us, now);
         self.liveness.answered();
         if let (Some(meter), Some(received)) = (&mut self.meter, traffic) {

@@ -31,6 +31,9 @@ pub struct Timing {
     pub suspect_after: Option<Duration>,
     /// Silence after which the peer is dead.
     pub dead_after: Duration,
+    /// What is lost holds up all that follows, answers to pings among it, until it has come again:
+    /// both silences grow with the round trip.
+    pub in_order: bool,
     /// Control messages that may be unacknowledged before the session closes.
     pub queue_max: usize,
 }
@@ -44,7 +47,15 @@ impl Timing {
         probe_after: None,
         suspect_after: Some(Duration::from_millis(150)),
         dead_after: Duration::from_millis(300),
+        in_order: false,
         queue_max: BROKER_QUEUE_MAX,
+    };
+
+    /// The same by a stream (TCP, TLS, WebSocket). Up to 30 ms of round trip it is as patient;
+    /// beyond, both silences grow with it, to 750 ms and 1.5 s.
+    pub const BROKER_BY_STREAM: Self = Self {
+        in_order: true,
+        ..Self::BROKER
     };
 
     /// A client's end: it pings every `keepalive`, and when the broker has been silent for half a
@@ -69,6 +80,7 @@ impl Timing {
             probe_after: None,
             suspect_after: None,
             dead_after: keepalive.max(KEEPALIVE_MIN) * 3,
+            in_order: false,
             queue_max: CONTROL_QUEUE_MAX,
         }
     }

@@ -161,6 +161,7 @@ proptest! {
             datagram_max: 1_472,
             clock_domain: 1,
             reliable,
+            in_order: false,
             seed: 1,
             backoff: Backoff::default(),
         });

@@ -2,6 +2,7 @@
 
 mod pair;
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use pair::{BROKER_ROLE, Pair, Path, Seen, config};
@@ -328,4 +329,67 @@ fn what_comes_by_a_group_is_measured_and_proves_no_life() {
             bytes: 31_100
         }
     );
+}
+
+/// When a session that has long measured this round trip suspects its peer, and gives it up,
+/// once nothing comes any more.
+fn silences(timing: Timing, rtt: Duration) -> (Duration, Duration) {
+    let mut now = Time::from_millis(1_000);
+    let mut session = session(timing, now);
+    let mut pongs = VecDeque::new();
+    for _ in 0..2_000 {
+        for output in outputs(&mut session, now) {
+            let Output::Transmit(bytes) = output else {
+                continue;
+            };
+            if let Ok(Frame::Ping { sent_us, .. }) = Frame::decode(&bytes) {
+                pongs.push_back((now + rtt, sent_us));
+            }
+        }
+        while let Some((_, sent_us)) = pongs.front().filter(|(at, _)| *at <= now).copied() {
+            pongs.pop_front();
+            let pong = Frame::Pong {
+                session: 1,
+                echo_us: sent_us,
+                now_us: sent_us,
+                traffic: None,
+            };
+            session.handle(now, Input::Frame(&pong));
+        }
+        // The peer pings, too.
+        session.heard(now);
+        now += ms(1);
+    }
+    session.heard(now);
+    let (heard, mut suspect) = (now, None);
+    loop {
+        let said = outputs(&mut session, now);
+        if is_down(&said) {
+            return (suspect.expect("suspicion comes first"), now - heard);
+        }
+        if said.contains(&Output::Suspect) {
+            suspect = Some(now - heard);
+        }
+        now += ms(1);
+    }
+}
+
+#[test]
+fn a_long_stream_may_be_silent_while_a_lost_segment_comes_again() {
+    let stream = Timing::BROKER_BY_STREAM;
+    for near in [1, 10, 30] {
+        let near = silences(stream, ms(near));
+        assert_eq!(near, (ms(150), ms(300)), "as by datagrams");
+    }
+    assert_eq!(silences(Timing::BROKER, ms(100)), (ms(150), ms(300)));
+    // One loss: until the next ping, a round trip and a quarter. If the repetition is lost, too:
+    // another round trip and 200 ms.
+    let (suspect, dead) = silences(stream, ms(100));
+    assert!(
+        suspect > ms(50 + 25 + 125) && dead >= ms(500),
+        "{suspect:?}, {dead:?}"
+    );
+    assert!(suspect < ms(300) && dead < ms(600), "{suspect:?}, {dead:?}");
+    let (suspect, dead) = silences(stream, ms(900));
+    assert_eq!((suspect, dead), (ms(750), ms(1_500)), "that is the most");
 }

@@ -254,28 +254,39 @@ impl LinkTable {
             datagram_max: self.greeting.datagram_max,
             clock_domain: sangam_io::clock::clock_domain(),
             reliable: !matches!(way, LinkWay::Udp(_)),
+            in_order: matches!(way, LinkWay::Stream(_)),
             seed: self.seed,
             backoff: Backoff::BROKER,
         })
     }
 
     pub(super) fn accepted(&self, address: SocketAddr, hello: &Hello, now: Time) -> End {
-        self.session(
-            (self.greeting.datagram_for(hello, address), false),
-            hello,
-            now,
-        )
+        let datagram_max = self.greeting.datagram_for(hello, address);
+        self.session((datagram_max, false), Timing::BROKER, hello, now)
     }
 
-    /// Our end of a link over a connection.
-    pub(super) fn accepted_over(&self, hello: &Hello, now: Time) -> End {
-        self.session((self.greeting.datagram_max, true), hello, now)
+    /// Our end of a link over a QUIC connection.
+    pub(super) fn accepted_by_quic(&self, hello: &Hello, now: Time) -> End {
+        let datagram_max = self.greeting.datagram_max;
+        self.session((datagram_max, true), Timing::BROKER, hello, now)
     }
 
-    fn session(&self, (datagram_max, reliable): (u16, bool), hello: &Hello, now: Time) -> End {
+    /// Our end of a link over a stream.
+    pub(super) fn accepted_by_stream(&self, hello: &Hello, now: Time) -> End {
+        let datagram_max = self.greeting.datagram_max;
+        self.session((datagram_max, true), Timing::BROKER_BY_STREAM, hello, now)
+    }
+
+    fn session(
+        &self,
+        (datagram_max, reliable): (u16, bool),
+        timing: Timing,
+        hello: &Hello,
+        now: Time,
+    ) -> End {
         let config = SessionConfig {
             number: self.greeting.next_session(),
-            timing: Timing::BROKER,
+            timing,
             datagram_max,
             reliable,
         };

@@ -183,7 +183,7 @@ impl Lane {
             nonce: hello.nonce,
         };
         let beside = self.judge_call(&call, known)?;
-        let end = self.links.accepted_over(hello, self.now);
+        let end = self.links.accepted_by_quic(hello, self.now);
         let id = match known {
             Some(id) => {
                 let link = self.links.get(id).ok_or(Refusal::Full)?;

@@ -132,7 +132,7 @@ impl Lane {
             address,
             transport,
         } = caller;
-        let end = self.links.accepted_over(&hello, self.now);
+        let end = self.links.accepted_by_stream(&hello, self.now);
         let number = match &end {
             End::Accepted { session, .. } => session.number(),
             End::Dialing(_) => return,

@@ -58,6 +58,7 @@ struct Shared {
 type Open = Box<dyn Fn() -> Result<Database, DatabaseError> + Send>;
 
 struct Writer {
+    path: PathBuf,
     open: Open,
     database: Option<Database>,
     changes: Receiver<Change>,
@@ -73,18 +74,19 @@ impl Store {
     pub(crate) fn open(path: &Path, waker: Waker) -> Result<Self, StoreError> {
         let file = path.to_owned();
         let open = move || Builder::new().set_cache_size(CACHE).create(&file);
-        Self::start(Box::new(open), waker).map_err(|source| StoreError {
+        Self::start(path, Box::new(open), waker).map_err(|source| StoreError {
             path: path.to_owned(),
             source,
         })
     }
 
-    fn start(open: Open, waker: Waker) -> Result<Self, redb::Error> {
+    fn start(path: &Path, open: Open, waker: Waker) -> Result<Self, redb::Error> {
         let database = open()?;
         let restored = read(&database)?;
         let (changes, inbox) = channel();
         let shared = Arc::new(Shared::default());
         let writer = Writer {
+            path: path.to_owned(),
             open,
             database: Some(database),
             changes: inbox,
@@ -147,8 +149,10 @@ impl Writer {
             while let Err(error) = self.commit(&batch) {
                 tracing::error!(
                     %error,
+                    file = %self.path.display(),
                     waiting = batch.len(),
-                    "records of reliable topics cannot be written; their publishers wait"
+                    "records of reliable topics cannot be written, and their publishers wait: \
+                     make room on the disk of this file; nothing else stops"
                 );
                 if self.shared.stopping.load(Ordering::Acquire) {
                     return;

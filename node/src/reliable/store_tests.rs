@@ -63,7 +63,7 @@ impl Disk {
     fn store(&self) -> Store {
         let (disk, (waker, _)) = (self.clone(), pair().unwrap());
         let open = move || Builder::new().create_with_backend(disk.clone());
-        Store::start(Box::new(open), waker).unwrap()
+        Store::start(Path::new("a disk of a test"), Box::new(open), waker).unwrap()
     }
 
     fn write_one(&self, write: Write) -> io::Result<()> {

@@ -102,12 +102,10 @@ pub(crate) struct Removal {
     pub(crate) index: usize,
 }
 
-/// What a new subscription means for the rest of the broker.
+/// What became of a new subscription.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Subscribed {
-    /// Accepted; `first` if no other subscriber of this shard holds the filter, so that the
-    /// broker must be told.
-    Yes { first: bool },
+    Yes,
     /// The subscriber holds as many filters as it may; or the shard does, and nobody in it holds
     /// this one.
     Full,
@@ -224,7 +222,7 @@ impl Audience {
     ) -> Subscribed {
         let before = self.filters_of(who).to_vec();
         if before.contains(filter) {
-            return Subscribed::Yes { first: false };
+            return Subscribed::Yes;
         }
         let is_new = !self.holders.contains_key(filter);
         if before.len() >= limits::FILTERS_PER_CLIENT
@@ -244,11 +242,8 @@ impl Audience {
                 added.push(id);
             }
         }
-        let holders = self.holders.entry(filter.clone()).or_default();
-        *holders += 1;
-        Subscribed::Yes {
-            first: *holders == 1,
-        }
+        *self.holders.entry(filter.clone()).or_default() += 1;
+        Subscribed::Yes
     }
 
     /// Removes a filter. `None` if the subscriber did not hold it; otherwise whether nobody in
@@ -422,13 +417,11 @@ mod tests {
     }
 
     #[test]
-    fn the_broker_hears_of_the_first_and_the_last_holder_only() {
+    fn the_broker_hears_of_the_last_holder_that_leaves() {
         let mut audience = audience_with("a/b", None);
         let mut changed = Vec::new();
-        let first = audience.subscribe(who(1), &filter("a/b"), &mut changed);
-        let second = audience.subscribe(who(2), &filter("a/b"), &mut changed);
-        assert_eq!(first, Subscribed::Yes { first: true });
-        assert_eq!(second, Subscribed::Yes { first: false });
+        audience.subscribe(who(1), &filter("a/b"), &mut changed);
+        audience.subscribe(who(2), &filter("a/b"), &mut changed);
         assert!(audience.leave(who(1)).is_empty());
         assert_eq!(audience.leave(who(2)), [filter("a/b")]);
     }
@@ -459,7 +452,7 @@ mod tests {
         let mut changed = Vec::new();
         for n in 0..limits::FILTERS_PER_CLIENT {
             let accepted = audience.subscribe(who(1), &filter(&format!("a/{n}")), &mut changed);
-            assert_eq!(accepted, Subscribed::Yes { first: true });
+            assert_eq!(accepted, Subscribed::Yes);
         }
         let refused = audience.subscribe(who(1), &filter("b"), &mut changed);
         assert_eq!(refused, Subscribed::Full);

@@ -116,14 +116,13 @@ impl Shard {
         added.clear();
         match self.audience.subscribe(who, filter, &mut added) {
             Subscribed::Full => self.refuse(who, request, DropReason::FiltersFull),
-            Subscribed::Yes { first } => {
-                if first {
-                    let filter = filter.clone();
-                    self.control.send(ControlEvent::FilterAdded {
-                        shard: self.number,
-                        filter,
-                    });
-                }
+            Subscribed::Yes => {
+                self.control.send(ControlEvent::FilterAdded {
+                    shard: self.number,
+                    filter: filter.clone(),
+                    by: who,
+                    request,
+                });
                 self.tell(who, Message::Accepted { request });
                 for stream in &added {
                     self.announcements.add(who, *stream);
@@ -141,6 +140,17 @@ impl Shard {
         };
         self.tell(who, Message::Accepted { request });
         for stream in lost {
+            self.tell(who, Message::Retire { stream });
+        }
+    }
+
+    /// Takes a subscription back that was accepted: the broker has no room for it.
+    fn unasked(&mut self, who: Subscriber, request: u32, filter: Filter) {
+        self.counters.dropped(DropReason::FiltersFull);
+        let lost = self.release(who, filter);
+        let reason = Refusal::Full;
+        self.tell(who, Message::Refused { request, reason });
+        for stream in lost.into_iter().flatten() {
             self.tell(who, Message::Retire { stream });
         }
     }
@@ -330,6 +340,11 @@ impl Shard {
                     self.tell(to, message);
                 }
                 ShardCommand::Tell { .. } => self.counters.dropped(DropReason::ReliableFull),
+                ShardCommand::Unasked {
+                    to,
+                    request,
+                    filter,
+                } => self.unasked(to, request, filter),
                 ShardCommand::Judged {
                     to,
                     ticket,

@@ -3,8 +3,8 @@
 use std::net::UdpSocket;
 use std::time::{Duration, Instant};
 
-use sangam_broker::DropReason;
-use sangam_client::{Client, ClientError, Outgoing, SendError, Target};
+use sangam_broker::{DropReason, WIDE_FILTERS_MAX};
+use sangam_client::{Client, ClientError, Outgoing, Received, SendError, Target};
 use sangam_model::{MediaInfo, limits};
 use sangam_node::BrokerConfig;
 use sangam_wire::{Frame, Message, Refusal};
@@ -49,6 +49,43 @@ fn subscriptions_past_the_limit_are_refused_and_the_others_stay() {
         });
         witness.is_unharmed();
     }
+}
+
+#[test]
+fn a_filter_that_neighbours_cannot_be_asked_for_is_refused_to_all_who_hold_it() {
+    let far = start(config(1));
+    let near = start(linked(2, &[&far]));
+    links_up(&near, 1);
+    let mut full = udp(&near);
+    for number in 0..WIDE_FILTERS_MAX {
+        subscribe(&mut full, &format!("+/wide{number}"));
+    }
+    // More than there are shards, so some share one.
+    let mut late: Vec<Client> = (0..6).map(|_| tcp(&near)).collect();
+    for client in &late {
+        client.subscribe(&filter("+/late/#")).expect("room");
+    }
+    for client in &mut late {
+        let refused = wait_for(client, "it is refused", |one| {
+            matches!(one, Received::Refused { .. })
+        });
+        let Received::Refused { filter, reason } = refused else {
+            unreachable!("that was waited for")
+        };
+        assert_eq!((filter.as_str(), reason), ("+/late/#", Refusal::Full));
+        client.unsubscribe(&filter).expect("room");
+    }
+    assert_eq!(dropped(&near, DropReason::FiltersFull), 6);
+    // What has room stays, and what finds room later is taken.
+    let mut publisher = udp(&far);
+    let mut early = Flow::new(publish(&mut publisher, "a/wide7"));
+    early.reach(&mut [&mut full]);
+    full.unsubscribe(&filter("+/wide0")).expect("room");
+    eventually("there is room", || near.brief(0).filters < WIDE_FILTERS_MAX);
+    subscribe(&mut late[5], "+/late/#");
+    let mut flow = Flow::new(publish(&mut publisher, "a/late/1"));
+    flow.reach(&mut [&mut late[5]]);
+    assert_eq!(dropped(&near, DropReason::FiltersFull), 6);
 }
 
 #[test]

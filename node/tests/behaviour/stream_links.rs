@@ -1,10 +1,11 @@
 //! Brokers that are linked by streams, and links that change their ways.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use sangam_broker::DropReason;
+use sangam_emulator::{Emulator, Loss, Quality, Site, with_privileges};
 use sangam_io::quic::broker_of;
 use sangam_io::stream::WebSocket;
 use sangam_io::tls::Identity;
@@ -433,4 +434,57 @@ fn a_slow_neighbour_loses_video_before_audio_and_delays_no_other() {
     assert_eq!(dropped(&near, DropReason::AudioLate), 0);
     assert_eq!(dropped(&near, DropReason::LinkDown), 0);
     links_up(&near, 2);
+}
+
+#[test]
+fn a_long_stream_that_loses_one_packet_in_a_hundred_is_not_in_doubt_for_it() {
+    let name =
+        "stream_links::a_long_stream_that_loses_one_packet_in_a_hundred_is_not_in_doubt_for_it";
+    with_privileges(name, || {
+        let network = Emulator::new(&["near", "far"], 7).unwrap_or_else(|error| panic!("{error}"));
+        let path = Quality {
+            loss: Loss::Random(0.01),
+            ..Quality::delayed(Duration::from_millis(50))
+        };
+        network.control().set_both(0, 1, &path).expect("two sites");
+        let [near, far] = network.sites() else {
+            panic!("two sites");
+        };
+        let at = |site: &Site, id, neighbours| {
+            let own: IpAddr = site.v4().into();
+            let prefix = 8;
+            let config = BrokerConfig {
+                udp: vec![SocketAddr::new(own, 0)],
+                tcp: vec![SocketAddr::new(own, 0)],
+                accept_links: vec![Network {
+                    address: own,
+                    prefix,
+                }],
+                neighbours,
+                ..config(id)
+            };
+            site.enter(|| Ok(start(config))).expect("a broker")
+        };
+        let far = at(far, 1, Vec::new());
+        let near = at(near, 2, over(vec![by(&far, Transport::Tcp)]));
+        links_up(&near, 1);
+        // A link that dies begins to count anew.
+        let (mut sent, mut doubted, mut doubts) = ([0; 2], [false; 2], 0);
+        let until = Instant::now() + Duration::from_secs(30);
+        while Instant::now() < until {
+            for (end, broker) in [&near, &far].into_iter().enumerate() {
+                let link = &broker.links()[0];
+                assert!(
+                    link.up && link.sent.packets >= sent[end],
+                    "it died: {link:?}"
+                );
+                doubts += u32::from(link.suspect && !doubted[end]);
+                (sent[end], doubted[end]) = (link.sent.packets, link.suspect);
+            }
+            std::thread::park_timeout(Duration::from_millis(20));
+        }
+        assert!(sent.iter().all(|sent| *sent > 100), "{sent:?}");
+        // 25 losses, each a silence of 200 ms; only a repetition that is lost, too, is a doubt.
+        assert!(doubts < 6, "{doubts}");
+    });
 }

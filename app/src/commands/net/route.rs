@@ -4,6 +4,9 @@ use sangam_control::monitor::{BrokerView, Graph, Network};
 use sangam_model::{BrokerId, Filter, StreamId, Topic};
 use serde::Serialize;
 
+/// A way that costs more than this besides twice the shortest is left at once.
+const KEPT_MOST: u32 = 200;
+
 /// A topic in the network.
 #[derive(Serialize)]
 pub(super) struct Routes {
@@ -89,7 +92,9 @@ pub(super) enum Verdict {
     AsComputed,
     /// Another one that costs no more.
     AsShort,
-    /// A dearer one, or over a link that nobody reports.
+    /// A dearer one that brokers may keep for up to a minute: each step leads nearer to the source.
+    Kept,
+    /// A dearer one than that, or over a link that nobody reports.
     Longer,
     /// The network does not report enough to tell.
     Unknown,
@@ -114,8 +119,17 @@ pub(super) fn judge(graph: &Graph, stream: StreamId, way: &[BrokerId]) -> Verdic
             .map(|(_, cost)| cost)
     };
     let cost: Option<u32> = way.windows(2).map(step).sum();
+    // What each broker on the way may keep: see "The map" in wire.md, section 5.
+    let may_keep = |pair: &[BrokerId]| {
+        let (Some(before), Some(shortest)) = (tree.cost(pair[0]), tree.cost(pair[1])) else {
+            return false;
+        };
+        let by_it = step(pair).map(|step| before + step);
+        before < shortest && by_it.is_some_and(|cost| cost - shortest <= shortest + KEPT_MOST)
+    };
     match cost {
         Some(cost) if cost <= best => Verdict::AsShort,
+        Some(_) if way.windows(2).all(may_keep) => Verdict::Kept,
         _ => Verdict::Longer,
     }
 }
@@ -125,6 +139,7 @@ impl std::fmt::Display for Verdict {
         f.write_str(match self {
             Self::AsComputed => "as computed",
             Self::AsShort => "another way, as short",
+            Self::Kept => "longer than computed, kept for a while as it leads nearer at each step",
             Self::Longer => "LONGER than computed",
             Self::Unknown => "not to be checked",
         })
@@ -158,5 +173,78 @@ impl std::fmt::Display for Routes {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sangam_control::monitor::{BrokerReport, LinkReport};
+
+    use super::*;
+
+    /// Reports of brokers with these links and weights.
+    fn graph(links: &[(u32, u32, u32)]) -> Graph {
+        let mut network = Network::default();
+        let mut ids: Vec<u32> = links.iter().flat_map(|(a, b, _)| [*a, *b]).collect();
+        ids.sort_unstable();
+        ids.dedup();
+        for id in ids {
+            let of_broker = links.iter().filter_map(|&(a, b, weight)| {
+                let peer = if a == id {
+                    Some(b)
+                } else {
+                    (b == id).then_some(a)
+                };
+                peer.map(|peer| LinkReport {
+                    peer: Some(BrokerId(peer)),
+                    up: true,
+                    weight: Some(weight),
+                    ..LinkReport::default()
+                })
+            });
+            network.brokers.push(BrokerView {
+                report: BrokerReport {
+                    broker: BrokerId(id),
+                    links: of_broker.collect(),
+                    ..BrokerReport::default()
+                },
+                ..BrokerView::default()
+            });
+        }
+        Graph::of(&network)
+    }
+
+    fn verdict(graph: &Graph, way: &[u32]) -> Verdict {
+        let origin = StreamId::new(BrokerId(1), sangam_model::Incarnation(0), 1);
+        let way: Vec<BrokerId> = way.iter().copied().map(BrokerId).collect();
+        judge(graph, origin, &way)
+    }
+
+    #[test]
+    fn a_way_that_brokers_may_keep_is_told_from_one_that_they_must_leave() {
+        // To 4 by 2 it costs 200, by 3 as much and 30; by both the last step leads away.
+        let graph = graph(&[
+            (1, 2, 100),
+            (2, 4, 100),
+            (1, 3, 110),
+            (3, 4, 120),
+            (2, 3, 50),
+        ]);
+        assert_eq!(verdict(&graph, &[1, 2, 4]), Verdict::AsComputed);
+        assert_eq!(verdict(&graph, &[1, 3, 4]), Verdict::Kept);
+        // 2 is nearer to the source than 3, but 3 is no nearer than 2.
+        assert_eq!(verdict(&graph, &[1, 3, 2, 4]), Verdict::Longer);
+        assert_eq!(
+            verdict(&graph, &[1, 4]),
+            Verdict::Longer,
+            "there is no such link"
+        );
+        assert!(Verdict::Kept.to_string().contains("kept"));
+    }
+
+    #[test]
+    fn what_is_left_at_once_was_not_kept() {
+        let graph = graph(&[(1, 2, 100), (2, 4, 100), (1, 3, 110), (3, 4, 600)]);
+        assert_eq!(verdict(&graph, &[1, 3, 4]), Verdict::Longer);
     }
 }

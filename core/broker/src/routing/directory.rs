@@ -12,6 +12,8 @@ use sangam_model::{BrokerId, Scope, Time, hash};
 use sangam_route::rendezvous;
 use sangam_wire::{BROKERS_MAX, Message, Register, Route, Sources};
 
+use super::ORIGINS_MAX;
+
 /// Brokers that keep the directory of one session: while one dies the other answers.
 const HOMES: usize = 2;
 /// Brokers that a registration or an answer may cross. Far more than events may: a session whose
@@ -19,6 +21,8 @@ const HOMES: usize = 2;
 const HOPS: u8 = 64;
 /// Registrations one broker keeps for others.
 const REGISTRATIONS_MAX: usize = 262_144;
+/// Brokers that publish in one session: all on a full map, and this one.
+const SOURCES_MAX: usize = ORIGINS_MAX + 1;
 /// A registration is told again so often, by each broker at a time of its own,
 const REFRESH: Duration = Duration::from_secs(60);
 /// or, while the directory has not answered, after this, doubling up to that.
@@ -252,13 +256,13 @@ impl Directory {
             source: register.source,
             sink: register.sink,
         };
-        let session = self.sessions.entry(scope.clone()).or_default();
-        let known = session.get(&from);
+        let known = self.sessions.get(scope).and_then(|known| known.get(&from));
         let kept = register.quiet && known.is_some_and(|known| known.part == part && !known.told);
         let before = known.map(|known| known.part);
         if before.is_none() && self.registrations >= REGISTRATIONS_MAX {
             return Registered::Full;
         }
+        let session = self.sessions.entry(scope.clone()).or_default();
         if part == Part::default() {
             self.registrations -= usize::from(session.remove(&from).is_some());
         } else {
@@ -318,27 +322,36 @@ impl Directory {
         (0..parts).map(part).collect()
     }
 
-    /// Takes an answer; the brokers by which the session's sources have changed. `cut_off` tells
-    /// which brokers are on the map and cannot be reached.
+    /// Takes an answer; the brokers by which the session's sources have changed, `None` if its
+    /// sender was not asked or names more brokers than there are. `cut_off` tells which brokers
+    /// are on the map and cannot be reached.
     pub(super) fn answered(
         &mut self,
         now: Time,
         answer: &Sources,
         cut_off: impl Fn(&BrokerId) -> bool,
-    ) -> BTreeSet<BrokerId> {
+    ) -> Option<BTreeSet<BrokerId>> {
         let home = answer.route.from;
         let refreshed = self.refreshed_at(now);
         let Some(member) = self.members.get_mut(&answer.scope) else {
-            return BTreeSet::new();
+            // We may have left meanwhile.
+            return Some(BTreeSet::new());
         };
+        // A former home counts until all new ones have answered.
+        if !member.homes.contains(&home) && !member.answers.contains_key(&home) {
+            return None;
+        }
         if answer.part == 0 {
             member.partial.remove(&home);
         }
         let mut brokers = member.partial.remove(&home).unwrap_or_default();
         brokers.extend(&answer.brokers);
+        if brokers.len() > SOURCES_MAX {
+            return None;
+        }
         if answer.part + 1 < answer.parts {
             member.partial.insert(home, brokers);
-            return BTreeSet::new();
+            return Some(BTreeSet::new());
         }
         let before = member.sources();
         member.answers.insert(home, brokers);
@@ -346,6 +359,7 @@ impl Directory {
         if member.awaited.is_empty() {
             let homes = &member.homes;
             member.answers.retain(|home, _| homes.contains(home));
+            member.partial.retain(|home, _| homes.contains(home));
             self.due.remove(&(member.due, answer.scope.clone()));
             member.due = refreshed;
             self.due.insert((member.due, answer.scope.clone()));
@@ -358,7 +372,7 @@ impl Directory {
             .lingering
             .retain(|id, since| !told.contains(id) && (now - *since < LINGER || cut_off(id)));
         let after = member.sources();
-        before.symmetric_difference(&after).copied().collect()
+        Some(before.symmetric_difference(&after).copied().collect())
     }
 
     /// Brokers that publish in a session, as far as is known; empty unless we listen in it.
@@ -412,8 +426,8 @@ impl Directory {
 
     pub(super) fn bytes(&self) -> usize {
         let member = |(scope, member): (&Scope, &Membership)| {
-            let ids =
-                member.homes.len() + member.answers.values().map(BTreeSet::len).sum::<usize>();
+            let answers = member.answers.values().chain(member.partial.values());
+            let ids = member.homes.len() + answers.map(BTreeSet::len).sum::<usize>();
             size_of::<(Scope, Membership)>() + scope.as_str().len() + ids * size_of::<BrokerId>()
         };
         let session = |(scope, known): (&Scope, &BTreeMap<_, _>)| {

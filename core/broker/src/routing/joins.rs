@@ -44,7 +44,9 @@ pub(super) struct Joins {
     detours: BTreeMap<Key, Detour>,
     /// When a way that was left, or a detour, ends, or a detour takes video.
     ends: BTreeSet<(Time, Key)>,
+    /// Joins of neighbours, whole ones and such of which not all parts came.
     joins: usize,
+    /// Their filters.
     filters: usize,
 }
 
@@ -93,7 +95,7 @@ impl Joins {
         }
     }
 
-    /// Joins of neighbours.
+    /// Joins of neighbours, unfinished ones included.
     pub(super) const fn len(&self) -> usize {
         self.joins
     }
@@ -149,7 +151,10 @@ impl Joins {
         }
         self.dirty.insert(key.clone());
         let tree = self.trees.entry(key).or_default();
-        let begun = tree.partial.remove(&link).filter(|_| join.part > 0);
+        let begun = tree.partial.remove(&link);
+        self.joins -= usize::from(begun.is_some());
+        self.filters -= begun.as_ref().map_or(0, Wanted::len);
+        let begun = begun.filter(|_| join.part > 0);
         if begun.is_none() && join.part > 0 {
             // Its first part broke a bound.
             return false;
@@ -157,13 +162,16 @@ impl Joins {
         let mut wanted = begun.unwrap_or_default();
         wanted.classes = join.classes;
         wanted.filters.extend(join.filters.iter().cloned());
-        let before = tree.down.get(&link).map(|known| known.filters.len());
-        let held = self.filters + wanted.filters.len() - before.unwrap_or(0);
+        let whole = join.part + 1 >= join.parts;
+        // The one before stays until this one is whole.
+        let before = tree.down.get(&link).filter(|_| whole).map(Wanted::len);
+        let held = self.filters + wanted.len() - before.unwrap_or(0);
         let joins = self.joins + usize::from(before.is_none());
-        let fits = wanted.filters.len() <= FILTERS_PER_JOIN + FILTERS_MAX
+        let fits = wanted.len() <= FILTERS_PER_JOIN + FILTERS_MAX
             && held <= FILTERS_HELD_MAX
             && joins <= JOINS_MAX;
-        if fits && join.part + 1 < join.parts {
+        if fits && !whole {
+            (self.filters, self.joins) = (held, joins);
             tree.partial.insert(link, wanted);
             return true;
         }
@@ -183,9 +191,14 @@ impl Joins {
         for (key, tree) in &mut self.trees {
             let known = tree.told.remove(&link).is_some();
             tree.leaving.remove(&link);
-            tree.partial.remove(&link);
+            if let Some(begun) = tree.partial.remove(&link) {
+                self.filters -= begun.len();
+                self.joins -= 1;
+                // Nothing else may hold the tree.
+                self.dirty.insert(key.clone());
+            }
             if let Some(wanted) = tree.down.remove(&link) {
-                self.filters -= wanted.filters.len();
+                self.filters -= wanted.len();
                 self.joins -= 1;
                 origins.insert(key.origin);
             } else if !known {
@@ -369,7 +382,8 @@ impl Joins {
             size_of::<(LinkId, Wanted)>() + filters.sum::<usize>()
         };
         let of = |tree: &Tree| {
-            let wishes = tree.down.values().chain(tree.told.values());
+            let theirs = tree.down.values().chain(tree.partial.values());
+            let wishes = theirs.chain(tree.told.values());
             size_of::<(Key, Tree)>() + wishes.map(wish).sum::<usize>()
         };
         self.trees.values().map(of).sum()
@@ -427,6 +441,10 @@ impl Tree {
 impl Wanted {
     fn is_empty(&self) -> bool {
         self.filters.is_empty() || self.classes == 0
+    }
+
+    fn len(&self) -> usize {
+        self.filters.len()
     }
 }
 

@@ -3,7 +3,8 @@
 //! Three layers, each of which knows only the one before it:
 //!
 //! - **The map** ([`map`]): every broker floods what it says of itself and its links. From it all
-//!   compute the same shortest-path tree for every source, without exchanging trees.
+//!   compute the same shortest-path tree for every source, without exchanging trees; each may stay
+//!   for a while with a way that is a little longer ([`ways`]).
 //! - **The directory** ([`directory`]): two brokers, found by hashing a session's name, know which
 //!   brokers publish in it. Those that want it ask them. No session is flooded.
 //! - **Joins** ([`joins`]): a broker that wants part of a session joins the tree of each of its
@@ -146,7 +147,8 @@ pub struct Refused {
     pub full: u64,
     /// Older than what is known; among them replays.
     pub stale: u64,
-    /// Contradicting themselves, or a record of ours that we never made.
+    /// Contradicting themselves, a record of ours that we never made, or an answer about a session
+    /// from a broker that does not keep its directory.
     pub invalid: u64,
     /// Another broker carries our id.
     pub identity: u64,

@@ -156,7 +156,11 @@ impl Routing {
     fn sources(&mut self, sources: &Sources) {
         let map = &self.map;
         let cut_off = |id: &BrokerId| map.state(*id).is_some() && !map.has_way(*id);
-        for origin in self.directory.answered(self.now, sources, cut_off) {
+        let Some(changed) = self.directory.answered(self.now, sources, cut_off) else {
+            self.refused.invalid += 1;
+            return;
+        };
+        for origin in changed {
             self.joins.touch(Key {
                 origin,
                 scope: sources.scope.clone(),

@@ -150,3 +150,60 @@ fn a_home_in_another_life_is_told_at_once() {
         .collect();
     assert_eq!(told, [(homes[0], false)]);
 }
+
+/// The first of several parts of an answer, with as many sources as fit.
+fn first_part(from: BrokerId, sources: core::ops::Range<u32>) -> Message {
+    let Message::Sources(answer) = self::sources(from, &[]) else {
+        unreachable!("it is one");
+    };
+    Message::Sources(Sources {
+        parts: 255,
+        brokers: sources.map(BrokerId).collect(),
+        ..answer
+    })
+}
+
+#[test]
+fn only_a_sessions_homes_say_who_publishes_in_it() {
+    let (mut broker, homes) = member();
+    let stranger = [A, B, C, BrokerId(77)];
+    let stranger = stranger.into_iter().find(|id| !homes.contains(id)).unwrap();
+    assert_eq!(joins(&broker.hears(TO_A, sources(stranger, &[C]))), []);
+    assert_eq!(broker.routing.refused().invalid, 1);
+    let before = broker.routing.footprint().directory;
+    for forged in 1_000..2_000 {
+        broker.hears(TO_A, first_part(BrokerId(forged), 0..190));
+    }
+    assert_eq!(broker.routing.refused().invalid, 1_001);
+    assert_eq!(broker.routing.footprint().directory, before);
+    assert_eq!(joins(&broker.hears(TO_A, sources(homes[0], &[C]))).len(), 1);
+}
+
+#[test]
+fn an_answer_in_parts_names_no_more_brokers_than_there_are() {
+    let (mut broker, homes) = member();
+    for part in 0..40 {
+        let Message::Sources(mut answer) = first_part(homes[0], part * 190..(part + 1) * 190)
+        else {
+            unreachable!("it is one");
+        };
+        answer.part = part as u8;
+        broker.hears(TO_A, Message::Sources(answer));
+    }
+    assert!(broker.routing.refused().invalid > 0);
+    let held = broker.routing.footprint().directory / size_of::<BrokerId>();
+    assert!(held < 4_500, "{held}");
+}
+
+#[test]
+fn a_full_directory_keeps_no_empty_sessions() {
+    let mut broker = broker();
+    for session in 0..262_144 {
+        broker.hears(TO_A, register(A, session, (true, false)));
+    }
+    assert_eq!(broker.routing.refused().full, 0);
+    let sessions = broker.routing.sizes().2;
+    broker.hears(TO_A, register(A, 262_144, (true, false)));
+    assert_eq!(broker.routing.refused().full, 1);
+    assert_eq!(broker.routing.sizes().2, sessions);
+}

@@ -19,7 +19,8 @@ use sangam_wire::{Join, LinkState, LinkView, Message, Register, Route, Sources, 
 
 const US: BrokerId = BrokerId(1);
 const A: BrokerId = BrokerId(10);
-const B: BrokerId = BrokerId(20);
+/// With us it keeps the directory of `a/room`.
+const B: BrokerId = BrokerId(28);
 const C: BrokerId = BrokerId(30);
 const TO_A: LinkId = LinkId(0);
 const TO_B: LinkId = LinkId(1);

@@ -141,6 +141,58 @@ fn a_wish_of_many_filters_takes_several_messages_and_counts_when_whole() {
     }
 }
 
+/// The first of two parts of a wish in a session of its own.
+fn half(session: u32) -> Message {
+    let parts = 2;
+    let wish = join(US, &[&format!("a/{session}/audio/#")]);
+    Message::Join(Join { parts, ..wish })
+}
+
+#[test]
+fn halves_of_wishes_are_bounded_like_whole_ones() {
+    let mut broker = broker();
+    let most = 262_144;
+    for session in 0..most {
+        broker.hears(TO_A, half(session));
+    }
+    assert_eq!(broker.routing.refused().full, 0);
+    assert_eq!(broker.routing.sizes().1, most as usize);
+    broker.hears(TO_A, half(most));
+    assert_eq!(broker.routing.refused().full, 1);
+    // One that begins anew takes no more room, and one that is whole no more than its first half.
+    broker.hears(TO_A, half(7));
+    let rest = join(US, &["a/7/video/#"]);
+    let (part, parts) = (1, 2);
+    broker.hears(
+        TO_A,
+        Message::Join(Join {
+            part,
+            parts,
+            ..rest
+        }),
+    );
+    assert_eq!(broker.routing.refused().full, 1);
+    assert_eq!(broker.links_for("a/7/audio/1", Class::Audio, US), [0]);
+    assert_eq!(broker.routing.sizes().1, most as usize);
+    // What it began ends with the link.
+    broker.does(RoutingInput::LinkDown(TO_A));
+    assert_eq!(broker.routing.sizes().1, 0);
+    assert_eq!(broker.routing.footprint().joins, 0);
+}
+
+#[test]
+fn filters_of_halves_are_bounded_too() {
+    let mut broker = broker();
+    let names: Vec<String> = (0..32).map(|n| format!("a/room/{n}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    for source in 0..32_769 {
+        let (origin, parts) = (BrokerId(100 + source), 2);
+        let wish = join(origin, &names);
+        broker.hears(TO_A, Message::Join(Join { parts, ..wish }));
+    }
+    assert_eq!(broker.routing.refused().full, 1, "16 times 65,536 fit");
+}
+
 #[test]
 fn the_old_way_is_left_after_the_new_one_stands() {
     let mut broker = broker();

@@ -99,6 +99,7 @@ pub(crate) fn config(seed: u64) -> DialerConfig {
         datagram_max: 1_472,
         clock_domain: 1,
         reliable: false,
+        in_order: false,
         seed,
         backoff: Backoff::default(),
     }

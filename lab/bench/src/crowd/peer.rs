@@ -71,6 +71,7 @@ impl Peer {
             datagram_max: DATAGRAM_MAX,
             clock_domain: clock::clock_domain(),
             reliable: false,
+            in_order: false,
             seed,
             backoff: Backoff::default(),
         };
