@@ -467,10 +467,10 @@ mod tests {
             let outcome = audience.subscribe(who(peer), &filter(text), &mut added);
             (outcome, added.len())
         };
-        assert_eq!(subscribe(1, "a"), (Subscribed::Yes { first: true }, 1));
-        assert_eq!(subscribe(1, "b"), (Subscribed::Yes { first: true }, 0));
+        assert_eq!(subscribe(1, "a"), (Subscribed::Yes, 1));
+        assert_eq!(subscribe(1, "b"), (Subscribed::Yes, 0));
         assert_eq!(subscribe(2, "c"), (Subscribed::Full, 0));
-        assert_eq!(subscribe(2, "a"), (Subscribed::Yes { first: false }, 1));
+        assert_eq!(subscribe(2, "a"), (Subscribed::Yes, 1));
     }
 
     #[test]
