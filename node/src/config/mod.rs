@@ -195,6 +195,9 @@ pub struct BrokerConfig {
     pub region: String,
     /// Where other brokers may dial this one, if not where it listens.
     pub public_address: Option<SocketAddr>,
+    /// By which ways they may, best first, at most five; if empty, those that follow from the
+    /// listeners and `public_address`.
+    pub public_ways: Vec<LinkWay>,
     /// Networks from which neighbour brokers may dial.
     pub accept_links: Vec<Network>,
     /// Legs that exist from the start.
@@ -276,6 +279,7 @@ impl Default for BrokerConfig {
             multicast: None,
             region: String::new(),
             public_address: None,
+            public_ways: Vec::new(),
             accept_links: vec![Network {
                 address: loopback.ip(),
                 prefix: 8,
