@@ -39,6 +39,7 @@ pub(super) const KEYS: [(&str, Kind); 89] = [
     ("listen.webrtc", Kind::Texts),
     ("listen.http", Kind::Text),
     ("listen.public", Kind::Text),
+    ("listen.public_links", Kind::Texts),
     ("listen.socket_buffer", Kind::Number),
     ("listen.datagram_max", Kind::Number),
     ("tls.certificate", Kind::Text),

@@ -187,7 +187,8 @@ pub struct BrokerConfig {
     /// choose. By streams they dial where clients do.
     pub quic_links: Vec<SocketAddr>,
     /// Brokers by which to join a network: links are then made, and given up, as the map asks for
-    /// it. With none the broker keeps to its neighbours, and takes what others make.
+    /// it. With none the broker keeps to its neighbours, if it has any, and else does the same once
+    /// the map names a broker that joined.
     pub join: Vec<Neighbour>,
     /// Delivery by groups to clients on one segment.
     pub multicast: Option<Multicast>,

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use sangam_broker::Description;
 use sangam_io::quic::broker_of;
 use sangam_io::stream::WebSocket;
+use sangam_model::BrokerId;
 use sangam_wire::{LinkState, WAY_LEN_MAX, WAYS_MAX};
 
 use crate::config::{BrokerConfig, LinkWay, Neighbour, Network, StreamWay, Transport};
@@ -12,6 +13,8 @@ use crate::config::{BrokerConfig, LinkWay, Neighbour, Network, StreamWay, Transp
 const QUIC: &str = "quic";
 /// Where a WebSocket is opened at every broker.
 const PATH: &str = "/v1/connect";
+/// Every broker's certificate is for its id in this domain, besides what others dial.
+const DOMAIN: &str = "sangam.internal";
 
 /// Which ways a broker can and may go to those it knows from the map alone.
 #[derive(Clone, Debug, Default)]
@@ -55,8 +58,13 @@ impl Means {
 /// Every way that a broker tells of itself, as far as it is understood.
 pub(super) fn ways_of(state: &LinkState) -> Vec<LinkWay> {
     match state.ways.is_empty() {
-        true => read(&state.address).into_iter().collect(),
-        false => state.ways.iter().filter_map(|text| read(text)).collect(),
+        true => read(&state.address, state.version.origin)
+            .into_iter()
+            .collect(),
+        false => {
+            let read = |text: &String| read(text, state.version.origin);
+            state.ways.iter().filter_map(read).collect()
+        }
     }
 }
 
@@ -139,7 +147,7 @@ fn proves(config: &BrokerConfig) -> bool {
     config.authorities.is_some() && key.and_then(broker_of) == Some(config.id)
 }
 
-/// A way as it stands on the map.
+/// A way as it stands on the map: with a name, if the certificate is for another than the id.
 fn text(way: &LinkWay) -> String {
     let (scheme, address) = match way {
         LinkWay::Udp(address) => return address.to_string(),
@@ -152,15 +160,15 @@ fn text(way: &LinkWay) -> String {
     }
 }
 
-/// A way from the map; `None` if it is none that is known here.
-fn read(text: &str) -> Option<LinkWay> {
+/// A way to a broker from the map; `None` if it is none that is known here.
+fn read(text: &str, to: BrokerId) -> Option<LinkWay> {
     let Some((scheme, rest)) = text.split_once("://") else {
         return text.parse().ok().map(LinkWay::Udp);
     };
     let (address, name) = rest.split_once('#').unwrap_or((rest, ""));
     let address: SocketAddr = address.parse().ok()?;
     let name = match name {
-        "" => address.ip().to_string(),
+        "" => format!("{to}.{DOMAIN}"),
         name => name.to_owned(),
     };
     if scheme == QUIC {
@@ -170,7 +178,7 @@ fn read(text: &str) -> Option<LinkWay> {
         .into_iter()
         .find(|one| one.name() == scheme)?;
     let websocket = matches!(transport, Transport::Ws | Transport::Wss).then(|| WebSocket {
-        authority: authority(&name, address),
+        authority: address.to_string(),
         path: PATH.to_owned(),
     });
     Some(LinkWay::Stream(StreamWay {
@@ -182,31 +190,29 @@ fn read(text: &str) -> Option<LinkWay> {
     }))
 }
 
-fn authority(name: &str, address: SocketAddr) -> String {
-    match name == address.ip().to_string() {
-        true => address.to_string(),
-        false => format!("{name}:{}", address.port()),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn way(text: &str) -> Option<LinkWay> {
+        read(text, BrokerId(0x1f2e_3d4c))
+    }
 
     #[test]
     fn a_way_is_read_as_it_was_written() {
         let texts = [
             "192.0.2.1:4600",
             "[2001:db8::1]:4600",
-            "quic://192.0.2.1:4603",
+            "quic://192.0.2.1:4603#1f2e3d4c.sangam.internal",
             "quic://[2001:db8::1]:4603#a.example.org",
             "tls://192.0.2.1:4604#a.example.org",
             "wss://192.0.2.1:443#a.example.org",
-            "tcp://192.0.2.1:4601",
         ];
         for one in texts {
-            assert_eq!(read(one).as_ref().map(text).as_deref(), Some(one));
+            assert_eq!(way(one).as_ref().map(text).as_deref(), Some(one));
         }
+        let unnamed = way("quic://192.0.2.1:4603");
+        assert_eq!(unnamed, way(texts[2]));
     }
 
     #[test]
@@ -219,7 +225,7 @@ mod tests {
             "quic://192.0.2.1",
             "quic://#name",
         ] {
-            assert_eq!(read(one), None, "{one}");
+            assert_eq!(way(one), None, "{one}");
         }
     }
 
@@ -248,11 +254,11 @@ mod tests {
             quic: true,
             trusted: vec![near],
         };
-        let allowed = |text: &str| read(text).is_some_and(|way| means.allow(&way));
+        let allowed = |text: &str| way(text).is_some_and(|way| means.allow(&way));
         assert!(allowed("quic://192.0.2.1:4603") && allowed("10.1.1.1:4600"));
         assert!(!allowed("192.0.2.1:4600") && !allowed("tcp://192.0.2.1:4601"));
         let plain = Means::default();
-        assert!(read("192.0.2.1:4600").is_some_and(|way| plain.allow(&way)));
-        assert!(read("tls://192.0.2.1:1").is_some_and(|way| !plain.allow(&way)));
+        assert!(way("192.0.2.1:4600").is_some_and(|way| plain.allow(&way)));
+        assert!(way("tls://192.0.2.1:1").is_some_and(|way| !plain.allow(&way)));
     }
 }
