@@ -56,6 +56,7 @@ pub(crate) fn broker(
         join,
         region: config.broker.region.clone(),
         public_address: config.listen.public,
+        public_ways: public_ways(config)?,
         quic: config.listen.quic.clone(),
         quic_links: config.listen.quic_links.clone(),
         accept_links: config
@@ -144,6 +145,12 @@ fn neighbours(config: &Config) -> Result<(Vec<Neighbour>, Vec<Neighbour>), Failu
         .map(neighbour)
         .collect();
     Ok((listed?, join?))
+}
+
+/// By which ways neighbours may dial this broker, where the configuration says so.
+fn public_ways(config: &Config) -> Result<Vec<LinkWay>, Failure> {
+    let ways = config.listen.public_links.iter();
+    ways.map(|one| way(&one.0, None)).collect()
 }
 
 /// One way to a neighbour; streams may go through a proxy, which resolves the name.

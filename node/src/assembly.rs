@@ -132,6 +132,8 @@ pub(crate) fn start(config: BrokerConfig) -> Result<Broker, StartError> {
         counters: Arc::new(Counters::default()),
     };
     let verifier = site.verifier(&ends);
+    let quic = QuicEnds::open(&site.config, &site.certificate)?;
+    let quic_links = quic.addresses();
     let control = Control::new(control::Parts {
         id: site.config.id,
         incarnation: site.config.incarnation,
@@ -142,7 +144,7 @@ pub(crate) fn start(config: BrokerConfig) -> Result<Broker, StartError> {
         lane: middle.lane.clone(),
         ways: site.reliable.teller(site.config.dials()),
         shards: ways(&ends),
-        description: organise::description(&site.config, &udp),
+        description: organise::description(&site.config, (&udp, &quic_links, &site.streams)),
         organiser: organise::organiser(&site.config),
     });
     let reliable = reliable.keep(&site.config, (middle.lane.clone(), ways(&ends)));
@@ -152,8 +154,6 @@ pub(crate) fn start(config: BrokerConfig) -> Result<Broker, StartError> {
         Queuing::Double => None,
         Queuing::Single => running.pop(),
     };
-    let quic = QuicEnds::open(&site.config, &site.certificate)?;
-    let quic_links = quic.addresses();
     let lane = site.lane(
         &middle,
         ((sockets, quic, callers), lane_sleeper, lane_inbox),

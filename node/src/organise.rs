@@ -3,46 +3,101 @@
 //! The map says who is there, [`sangam_route::neighbours`] which of them ought to be linked. Both
 //! may dial; one call stands. A link that is wanted no more stays for a while, so that the new ones
 //! stand before the old ones go.
+//!
+//! Who was there and cannot be reached is remembered, and called from time to time ([`Calls`]):
+//! a network that was cut grows together again, whichever part sees it first. A broker that joined
+//! by nobody does the same as soon as it hears of others that did: it is the one they joined by.
+
+mod calls;
+mod ways;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use sangam_broker::{Description, LinkId, Routing};
+use sangam_broker::{LinkId, ORIGINS_MAX, Routing};
 use sangam_model::{BrokerId, Time};
 use sangam_route::{Member, neighbours};
+use sangam_wire::{LinkState, Version};
 
+use self::calls::Calls;
+use self::ways::Means;
+pub(crate) use self::ways::description;
 use crate::command::LaneCommand;
-use crate::config::{BrokerConfig, Neighbour};
+use crate::config::{BrokerConfig, LinkWay, Neighbour};
 
 /// How long a link stays that is wanted no more, and how long a broker that lost all its links
 /// waits before it calls those again that it joined by.
 const PATIENCE: Duration = Duration::from_secs(3);
 /// How often the plan is looked at if nothing happens.
 const EVERY: Duration = Duration::from_secs(1);
+/// A broker that could not be reached for so long is forgotten. The map forgets it earlier.
+const MEMORY: Duration = Duration::from_secs(3_600);
+/// Brokers remembered at once; past it those unreachable for longest are forgotten.
+const MEMBERS_MAX: usize = ORIGINS_MAX;
+/// One of those lost that are no neighbours is called as well, another one after so long: the
+/// neighbours may have no address that leads to them.
+const TURN: Duration = Duration::from_secs(30);
 
 /// What a broker that organises its links remembers.
 #[derive(Debug)]
 pub(crate) struct Organiser {
     own: BrokerId,
     /// Brokers known from the configuration; the first way into the network.
-    seeds: Vec<Neighbour>,
+    seeds: Vec<Seed>,
+    means: Means,
     /// Links that are up, with the neighbour's address.
     up: BTreeMap<LinkId, (BrokerId, SocketAddr)>,
     /// Addresses this broker dials, and since when it need not.
     dials: BTreeMap<SocketAddr, Option<Time>>,
+    calls: Calls,
+    members: BTreeMap<BrokerId, Known>,
     alone_since: Option<Time>,
     next: Time,
 }
 
+/// A broker to join by.
+#[derive(Debug)]
+struct Seed {
+    home: SocketAddr,
+    neighbour: Neighbour,
+    /// Who answered there last.
+    peer: Option<BrokerId>,
+}
+
+/// Another broker of the network, there or lost.
+#[derive(Debug)]
+struct Known {
+    version: Version,
+    region: String,
+    /// It makes its links by itself.
+    organises: bool,
+    /// How this broker may dial it.
+    neighbour: Option<Neighbour>,
+    there: bool,
+    /// When there was a way to it last.
+    seen: Time,
+}
+
 impl Organiser {
     /// The lane dials the seeds from the start.
-    pub(crate) fn new(own: BrokerId, seeds: Vec<Neighbour>) -> Self {
+    fn new(own: BrokerId, seeds: &[Neighbour], means: Means) -> Self {
+        let seed = |neighbour: &Neighbour| {
+            Some(Seed {
+                home: neighbour.home()?,
+                neighbour: neighbour.clone(),
+                peer: None,
+            })
+        };
+        let seeds: Vec<Seed> = seeds.iter().filter_map(seed).collect();
         Self {
             own,
-            dials: homes(&seeds).map(|home| (home, None)).collect(),
+            dials: seeds.iter().map(|seed| (seed.home, None)).collect(),
             seeds,
+            means,
             up: BTreeMap::new(),
+            calls: Calls::new(own),
+            members: BTreeMap::new(),
             alone_since: None,
             next: Time::ZERO,
         }
@@ -50,6 +105,12 @@ impl Organiser {
 
     pub(crate) fn link_up(&mut self, link: LinkId, peer: BrokerId, address: SocketAddr) {
         self.up.insert(link, (peer, address));
+        if let Some(seed) = self.seeds.iter_mut().find(|seed| seed.home == address) {
+            seed.peer = Some(peer);
+        }
+        if self.calls.answered(address) {
+            self.dials.insert(address, None);
+        }
         self.next = Time::ZERO;
     }
 
@@ -69,52 +130,91 @@ impl Organiser {
             return Vec::new();
         }
         self.next = now + EVERY;
-        let states = routing.brokers().filter(|(_, has_way)| *has_way);
-        let there: Vec<_> = states.map(|(state, _)| state).collect();
-        let members: Vec<Member<'_>> = there
-            .iter()
-            .map(|state| Member {
-                id: state.version.origin,
-                region: &state.region,
-            })
-            .collect();
-        let wanted = neighbours(self.own, &members);
-        let addresses = there.iter().filter_map(|state| {
-            let address = state.address.parse::<SocketAddr>().ok()?;
-            Some((state.version.origin, address))
-        });
-        let addresses: BTreeMap<BrokerId, SocketAddr> = addresses.collect();
-        let mut commands = self.dial(&wanted, &addresses);
-        commands.extend(self.hang_up(now, &wanted, &addresses));
+        self.remember(now, routing);
+        let joined = |known: &Known| known.organises;
+        if self.seeds.is_empty() && !self.members.values().any(joined) {
+            // Its operator says which links there are, or there is nobody yet.
+            return Vec::new();
+        }
+        let mut own = Vec::new();
+        let mut region = "";
+        if let Some((state, _)) = routing.brokers().next() {
+            (region, own) = (&state.region, ways::ways_of(state));
+        }
+        let wanted = self.neighbours(region, |known| known.there);
+        let mut commands = self.dial(&wanted);
+        commands.extend(self.hang_up(now, &wanted));
         commands.extend(self.call_seeds(now));
+        let mut lost = self.lost(now, region);
+        lost.extend(self.lost_seeds(&own));
+        lost.retain(|one| {
+            one.home()
+                .is_some_and(|home| !self.dials.contains_key(&home))
+        });
+        commands.extend(self.calls.plan(now, &lost));
         commands
     }
 
-    fn dial(
-        &mut self,
-        wanted: &BTreeSet<BrokerId>,
-        addresses: &BTreeMap<BrokerId, SocketAddr>,
-    ) -> Vec<LaneCommand> {
+    /// Takes from the map who is there.
+    fn remember(&mut self, now: Time, routing: &Routing) {
+        for known in self.members.values_mut() {
+            known.there = false;
+        }
+        for (state, has_way) in routing.brokers() {
+            let id = state.version.origin;
+            if id == self.own {
+                continue;
+            }
+            let known = self.members.get(&id);
+            if known.is_none_or(|known| known.version != state.version) {
+                let seen = known.map_or(now, |known| known.seen);
+                let known = Known::of(state, &self.means, seen);
+                self.members.insert(id, known);
+            }
+            if let Some(known) = self.members.get_mut(&id).filter(|_| has_way) {
+                (known.there, known.seen) = (true, now);
+            }
+        }
+        self.members.retain(|_, known| now - known.seen < MEMORY);
+        while self.members.len() > MEMBERS_MAX {
+            let oldest = self.members.iter().min_by_key(|(_, known)| known.seen);
+            let Some(oldest) = oldest.map(|(id, _)| *id) else {
+                return;
+            };
+            self.members.remove(&oldest);
+        }
+    }
+
+    /// Whom to be linked with if these are the network.
+    fn neighbours(&self, region: &str, are: impl Fn(&Known) -> bool) -> BTreeSet<BrokerId> {
+        let others = self.members.iter().filter(|(_, known)| are(known));
+        let others = others.map(|(id, known)| Member {
+            id: *id,
+            region: &known.region,
+        });
+        let own = Member {
+            id: self.own,
+            region,
+        };
+        let all: Vec<Member<'_>> = others.chain([own]).collect();
+        neighbours(self.own, &all)
+    }
+
+    /// Dials who is missing. The lane is told again as long as that is so: it passes over an
+    /// address by which the neighbour itself has just called.
+    fn dial(&mut self, wanted: &BTreeSet<BrokerId>) -> Vec<LaneCommand> {
         let linked = |id: &BrokerId| self.up.values().any(|(peer, _)| peer == id);
         let missing = wanted.iter().filter(|id| !linked(id));
-        let missing: Vec<SocketAddr> = missing
-            .filter_map(|id| addresses.get(id))
-            .copied()
-            .collect();
-        let new = missing
-            .into_iter()
-            .filter(|address| self.dials.insert(*address, None).is_none());
-        new.map(|address| LaneCommand::Dial(address.into()))
-            .collect()
+        let missing = missing.filter_map(|id| self.members.get(id)?.neighbour.clone());
+        let missing: Vec<Neighbour> = missing.collect();
+        for home in missing.iter().filter_map(Neighbour::home) {
+            self.dials.insert(home, None);
+        }
+        missing.into_iter().map(LaneCommand::Dial).collect()
     }
 
     /// Gives up what is dialled and not wanted, once what is wanted stands.
-    fn hang_up(
-        &mut self,
-        now: Time,
-        wanted: &BTreeSet<BrokerId>,
-        addresses: &BTreeMap<BrokerId, SocketAddr>,
-    ) -> Vec<LaneCommand> {
+    fn hang_up(&mut self, now: Time, wanted: &BTreeSet<BrokerId>) -> Vec<LaneCommand> {
         let linked: BTreeSet<BrokerId> = self.up.values().map(|(peer, _)| *peer).collect();
         let stands = !wanted.is_empty() && wanted.is_subset(&linked);
         let peer_at: BTreeMap<SocketAddr, BrokerId> = self
@@ -122,11 +222,8 @@ impl Organiser {
             .values()
             .map(|(peer, address)| (*address, *peer))
             .collect();
-        let wanted_at: BTreeSet<SocketAddr> = wanted
-            .iter()
-            .filter_map(|id| addresses.get(id))
-            .copied()
-            .collect();
+        let home = |id| self.members.get(id)?.neighbour.as_ref()?.home();
+        let wanted_at: BTreeSet<SocketAddr> = wanted.iter().filter_map(home).collect();
         let mut over = Vec::new();
         for (address, since) in &mut self.dials {
             let peer = peer_at.get(address);
@@ -152,39 +249,71 @@ impl Organiser {
         if now - *self.alone_since.get_or_insert(now) < PATIENCE {
             return Vec::new();
         }
-        let mut new = self.seeds.clone();
-        new.retain(|seed| {
-            let home = seed.home();
-            home.is_some_and(|home| self.dials.insert(home, None).is_none())
-        });
-        new.into_iter().map(LaneCommand::Dial).collect()
+        let dials = &mut self.dials;
+        let new = self.seeds.iter();
+        let new = new.filter(|seed| dials.insert(seed.home, None).is_none());
+        new.map(|seed| LaneCommand::Dial(seed.neighbour.clone()))
+            .collect()
+    }
+
+    /// Those to call of the ones that cannot be reached: who would be a neighbour if all were
+    /// there, as one of them at least would be of somebody in each part, and one more.
+    fn lost(&self, now: Time, region: &str) -> Vec<Neighbour> {
+        let lost = self.members.iter().filter(|(_, known)| !known.there);
+        let lost: Vec<_> = lost
+            .filter_map(|(id, known)| Some((id, known.neighbour.as_ref()?)))
+            .collect();
+        if lost.is_empty() {
+            return Vec::new();
+        }
+        let whole = self.neighbours(region, |_| true);
+        let near = lost.iter().filter(|(id, _)| whole.contains(id));
+        let mut all: Vec<Neighbour> = near.map(|(_, one)| (*one).clone()).collect();
+        let turn = now.as_micros() / (TURN.as_micros() as u64) + u64::from(self.own.0);
+        let (_, another) = lost[(turn % lost.len() as u64) as usize];
+        if !all.contains(another) {
+            all.push(another.clone());
+        }
+        all
+    }
+
+    /// Seeds that are not there, by whatever address they are known.
+    fn lost_seeds(&self, own: &[LinkWay]) -> Vec<Neighbour> {
+        let known = self.members.values().filter(|known| known.there);
+        let ways = known.filter_map(|known| Some(&known.neighbour.as_ref()?.ways));
+        let there: BTreeSet<SocketAddr> = ways
+            .flatten()
+            .chain(own)
+            .map(LinkWay::address)
+            .chain(self.up.values().map(|(_, address)| *address))
+            .collect();
+        let is_there = |seed: &&Seed| {
+            let peer = seed.peer.and_then(|peer| self.members.get(&peer));
+            let mut ways = seed.neighbour.ways.iter();
+            peer.is_some_and(|known| known.there) || ways.any(|way| there.contains(&way.address()))
+        };
+        let lost = self.seeds.iter().filter(|seed| !is_there(seed));
+        lost.map(|seed| seed.neighbour.clone()).collect()
     }
 }
 
-fn homes(seeds: &[Neighbour]) -> impl Iterator<Item = SocketAddr> {
-    seeds.iter().filter_map(Neighbour::home)
-}
-
-/// What the broker says of itself on the map.
-pub(crate) fn description(config: &BrokerConfig, udp: &[SocketAddr]) -> Description {
-    Description {
-        region: config.region.clone(),
-        address: public_address(config, udp)
-            .map(|address| address.to_string())
-            .unwrap_or_default(),
-        keeps: config.reliable.keep,
-        ..Description::default()
+impl Known {
+    fn of(state: &LinkState, means: &Means, seen: Time) -> Self {
+        Self {
+            version: state.version,
+            region: state.region.clone(),
+            organises: state.organises,
+            neighbour: means.to(state),
+            there: false,
+            seen,
+        }
     }
 }
 
-/// Where other brokers may dial this one: as configured, or where it listens if that is one place.
-fn public_address(config: &BrokerConfig, udp: &[SocketAddr]) -> Option<SocketAddr> {
-    let listened = udp.iter().find(|address| !address.ip().is_unspecified());
-    config.public_address.or(listened.copied())
-}
-
-/// What makes links, if the broker is to join a network.
+/// What makes links: for a broker that joins a network, and for one by which others may. Whoever
+/// has links configured and joins nobody keeps to those.
 pub(crate) fn organiser(config: &BrokerConfig) -> Option<Organiser> {
-    let seeds = config.join.clone();
-    (!seeds.is_empty()).then(|| Organiser::new(config.id, seeds))
+    let fixed = !config.links.is_empty() || !config.neighbours.is_empty();
+    let organises = !config.join.is_empty() || !fixed;
+    organises.then(|| Organiser::new(config.id, &config.join, Means::of(config)))
 }

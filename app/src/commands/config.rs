@@ -5,7 +5,7 @@ use std::io;
 use serde_json::json;
 
 use crate::cli::{ConfigCommand, ConfigFile};
-use crate::config::{Config, ConfigError, EXAMPLE, load};
+use crate::config::{Config, ConfigError, EXAMPLE, advice, load};
 use crate::exit::{Exit, Failure};
 use crate::output;
 
@@ -55,13 +55,16 @@ fn validate(file: &ConfigFile, json: bool) -> Result<(), Failure> {
             .collect();
         output::json_line(&json!({ "valid": found.is_ok(), "problems": problems }));
     }
-    found.map_err(|error| failure(&error))?;
+    let config = found.map_err(|error| failure(&error))?;
     if !json {
         let name = file.config.as_ref().map_or_else(
             || "the configuration (defaults and variables)".to_owned(),
             |path| path.display().to_string(),
         );
         output::line(&format!("{name} is valid"));
+        if let Some(advice) = advice(&config) {
+            output::line(&format!("but {advice}"));
+        }
     }
     Ok(())
 }

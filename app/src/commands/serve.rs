@@ -18,7 +18,7 @@ use tokio::sync::Notify;
 use super::config;
 use crate::auth::Tokens;
 use crate::cli::ServeArgs;
-use crate::config::{Config, ConfigError, Neighbour, Problem, check};
+use crate::config::{Config, ConfigError, Neighbour, Problem, advice, check};
 use crate::exit::{Exit, Failure, io};
 use crate::identity::Identity;
 use crate::monitor::{Monitor, Sampler, follow};
@@ -44,6 +44,9 @@ pub(super) fn run(args: &ServeArgs, json: bool) -> Result<(), Failure> {
     let config = configuration(args)?;
     let tokens = assemble::tokens(&config)?;
     let identity = identity(&config)?;
+    if let Some(advice) = advice(&config) {
+        tracing::warn!("{advice}");
+    }
     let mut parts = assemble::broker(&config, &identity, tokens.clone())?;
     let webrtc = assemble::webrtc(&config)?;
     parts

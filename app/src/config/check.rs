@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 
 use sangam_control::monitor::threshold::RULES_MAX;
 use sangam_model::{Filter, Topic, limits};
-use sangam_wire::REGION_LEN_MAX;
+use sangam_wire::{REGION_LEN_MAX, WAY_LEN_MAX, WAYS_MAX};
 
 use super::{Config, Leg, Limits, LinkAddress, Listen, Threshold};
 
@@ -228,15 +228,50 @@ fn tls(config: &Config, wrong: &mut Wrong) {
     links(config, wrong);
 }
 
+/// What a valid configuration may leave out by mistake, as one sentence.
+pub(crate) fn advice(config: &Config) -> Option<&'static str> {
+    let Listen {
+        udp,
+        public,
+        public_links,
+        ..
+    } = &config.listen;
+    let everywhere = udp.iter().all(|address| address.ip().is_unspecified());
+    let hidden = everywhere && public.is_none() && public_links.is_empty();
+    let joins = !config.links.join.is_empty() || !config.broker.region.is_empty();
+    (hidden && joins).then_some(
+        "no other broker will dial this one: it listens on all addresses, and listen.public does \
+         not say at which it is reached",
+    )
+}
+
+/// What is announced to all brokers has its bounds.
+fn public_links(all: &[LinkAddress], wrong: &mut Wrong) {
+    if all.len() > WAYS_MAX {
+        let rule = format!("at most {WAYS_MAX} ways, best first");
+        wrong.add("listen.public_links", rule);
+    }
+    // What stands there besides the name: scheme, address and port.
+    let room = WAY_LEN_MAX - "quic://[]:65535#".len() - 39;
+    for (index, one) in all.iter().enumerate() {
+        if one.0.host.len() > room {
+            let rule = format!("a name of at most {room} bytes");
+            wrong.add(format!("listen.public_links[{index}]"), rule);
+        }
+    }
+}
+
 /// Encrypted links need certificates at both ends.
 fn links(config: &Config, wrong: &mut Wrong) {
+    public_links(&config.listen.public_links, wrong);
     let tls = &config.tls;
     let encrypted = |way: &LinkAddress| way.0.scheme.is_encrypted();
     let dialled = config
         .neighbours
         .iter()
         .any(|one| one.ways().any(|way| encrypted(&way)));
-    let joined = config.links.join.iter().any(encrypted);
+    let told = config.links.join.iter().chain(&config.listen.public_links);
+    let joined = told.into_iter().any(encrypted);
     let wanted = !config.listen.quic_links.is_empty() || dialled || joined;
     if wanted && (tls.certificate.is_none() || tls.ca.is_none()) {
         let rule = "links by quic://, tls:// and wss:// need tls.certificate, tls.key and tls.ca: \
@@ -330,4 +365,37 @@ fn is_name(name: &str) -> bool {
 
 fn name_rule(name: &str) -> String {
     format!("{name:?}: a name has 1 to {NAME_LEN_MAX} letters, digits, '-', '_' or '.'")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_joins_from_behind_all_addresses_is_told_that_nobody_will_dial() {
+        let config = |text: &str| -> Config { toml::from_str(text).unwrap() };
+        let joins = "[broker]\nregion = \"asia\"\n[listen]\nudp = [\"0.0.0.0:4600\"]\n";
+        assert!(advice(&config(joins)).is_some());
+        for key in [
+            "public = \"192.0.2.1:4600\"",
+            "public_links = [\"quic://a:4603\"]",
+        ] {
+            assert_eq!(advice(&config(&format!("{joins}{key}"))), None);
+        }
+        assert_eq!(advice(&config("[listen]\nudp = [\"0.0.0.0:4600\"]")), None);
+    }
+
+    #[test]
+    fn ways_that_are_told_have_bounds() {
+        let links = |all: &[String]| {
+            let all: Vec<LinkAddress> = all.iter().map(|one| one.parse().unwrap()).collect();
+            let mut wrong = Wrong(Vec::new());
+            public_links(&all, &mut wrong);
+            wrong.0.len()
+        };
+        let ways = |count: u16| (0..count).map(|n| format!("192.0.2.1:{}", 4_600 + n));
+        assert_eq!(links(&ways(5).collect::<Vec<_>>()), 0);
+        assert_eq!(links(&ways(6).collect::<Vec<_>>()), 1);
+        assert_eq!(links(&[format!("quic://{}:4603", "a".repeat(60))]), 1);
+    }
 }

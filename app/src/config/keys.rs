@@ -19,7 +19,7 @@ pub(super) enum Kind {
 }
 
 /// All keys with dots between; tables in arrays (`link`, `leg`) stand without an index.
-pub(super) const KEYS: [(&str, Kind); 89] = [
+pub(super) const KEYS: [(&str, Kind); 90] = [
     ("broker.name", Kind::Text),
     ("broker.region", Kind::Text),
     ("broker.data_dir", Kind::Text),
@@ -39,6 +39,7 @@ pub(super) const KEYS: [(&str, Kind); 89] = [
     ("listen.webrtc", Kind::Texts),
     ("listen.http", Kind::Text),
     ("listen.public", Kind::Text),
+    ("listen.public_links", Kind::Texts),
     ("listen.socket_buffer", Kind::Number),
     ("listen.datagram_max", Kind::Number),
     ("tls.certificate", Kind::Text),

@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 use crate::network::Network;
 
 pub(crate) use auth::{Auth, AuthKey, NamedKey, SECRET_LEN_MIN};
-pub(crate) use check::{check, check_leg, check_name};
+pub(crate) use check::{advice, check, check_leg, check_name};
 pub(crate) use example::EXAMPLE;
 pub(crate) use load::{ConfigError, Problem, load};
 pub(crate) use media::MediaSpec;
@@ -106,6 +106,7 @@ pub(crate) struct Listen {
     pub(crate) http: SocketAddr,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) public: Option<SocketAddr>,
+    pub(crate) public_links: Vec<LinkAddress>,
     pub(crate) socket_buffer: usize,
     pub(crate) datagram_max: u16,
 }
@@ -291,6 +292,7 @@ impl Default for Listen {
             webrtc: Vec::new(),
             http: local_v4(4_680),
             public: None,
+            public_links: Vec::new(),
             socket_buffer: 4 << 20,
             datagram_max: 1_472,
         }

@@ -65,10 +65,12 @@ fn state(origin: u32, life: u8, neighbours: &[u32]) -> Message {
         },
         draining: false,
         keeps: false,
+        organises: false,
         load: 0,
         region: String::new(),
         address: String::new(),
         links: neighbours.iter().map(link).collect(),
+        ways: Vec::new(),
     })
 }
 

@@ -35,5 +35,5 @@ pub use message::{
     ADDRESS_LEN_MAX, BROKERS_MAX, DIGEST_MAX, FILTERS_MAX, Group, JOIN_ROOM, Join, LinkState,
     LinkView, MESSAGE_LEN_MAX, Message, NEIGHBOURS_MAX, POSITIONS_MAX, Piece, RECORD_LEN_MAX,
     REGION_LEN_MAX, RELIABLE_LEN_MAX, Record, RecordFlags, Refusal, Register, Reliable, Route,
-    Sources, Version, messages,
+    Sources, Version, WAY_LEN_MAX, WAYS_MAX, messages,
 };

@@ -14,7 +14,7 @@ use crate::codec::Reader;
 pub use group::Group;
 pub use network::{
     ADDRESS_LEN_MAX, BROKERS_MAX, DIGEST_MAX, FILTERS_MAX, JOIN_ROOM, Join, LinkState, LinkView,
-    NEIGHBOURS_MAX, REGION_LEN_MAX, Register, Route, Sources, Version,
+    NEIGHBOURS_MAX, REGION_LEN_MAX, Register, Route, Sources, Version, WAY_LEN_MAX, WAYS_MAX,
 };
 pub use reliable::{
     POSITIONS_MAX, Piece, RECORD_LEN_MAX, RELIABLE_LEN_MAX, Record, RecordFlags, Reliable,

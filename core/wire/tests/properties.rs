@@ -11,7 +11,7 @@ use sangam_wire::{
     BROKERS_MAX, CONTROL_ROOM, Capabilities, DATAGRAM_MIN, DIGEST_MAX, Event, ExtensionBlock,
     Feedback, Flags, Fragment, Frame, Group, HELLO_LEN, Header, Hello, Join, LinkState, LinkView,
     Message, NEIGHBOURS_MAX, Refusal, Refuse, Register, Role, Route, Sources, Traffic, VERSION,
-    Version, Welcome, check, messages,
+    Version, WAYS_MAX, Welcome, check, messages,
 };
 
 #[path = "properties/reliable.rs"]
@@ -79,17 +79,20 @@ fn link_state() -> impl Strategy<Value = Message> {
     });
     let links = prop::collection::vec(link, 0..=NEIGHBOURS_MAX);
     let texts = ("[ -~]{0,32}", "[ -~]{0,64}");
-    let flags = (any::<bool>(), any::<bool>());
-    (version(), flags, any::<u8>(), texts, links).prop_map(
-        |(version, (draining, keeps), load, (region, address), links)| {
+    let flags = (any::<bool>(), any::<bool>(), any::<bool>());
+    let ways = prop::collection::vec("[ -~]{0,100}", 0..=WAYS_MAX);
+    (version(), flags, any::<u8>(), texts, (links, ways)).prop_map(
+        |(version, (draining, keeps, organises), load, (region, address), (links, ways))| {
             Message::LinkState(LinkState {
                 version,
                 draining,
                 keeps,
+                organises,
                 load,
                 region,
                 address,
                 links,
+                ways,
             })
         },
     )

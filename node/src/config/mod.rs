@@ -187,7 +187,8 @@ pub struct BrokerConfig {
     /// choose. By streams they dial where clients do.
     pub quic_links: Vec<SocketAddr>,
     /// Brokers by which to join a network: links are then made, and given up, as the map asks for
-    /// it. With none the broker keeps to its neighbours, and takes what others make.
+    /// it. With none the broker keeps to its neighbours, if it has any, and else does the same once
+    /// the map names a broker that joined.
     pub join: Vec<Neighbour>,
     /// Delivery by groups to clients on one segment.
     pub multicast: Option<Multicast>,
@@ -195,6 +196,9 @@ pub struct BrokerConfig {
     pub region: String,
     /// Where other brokers may dial this one, if not where it listens.
     pub public_address: Option<SocketAddr>,
+    /// By which ways they may, best first, at most five; if empty, those that follow from the
+    /// listeners and `public_address`.
+    pub public_ways: Vec<LinkWay>,
     /// Networks from which neighbour brokers may dial.
     pub accept_links: Vec<Network>,
     /// Legs that exist from the start.
@@ -276,6 +280,7 @@ impl Default for BrokerConfig {
             multicast: None,
             region: String::new(),
             public_address: None,
+            public_ways: Vec::new(),
             accept_links: vec![Network {
                 address: loopback.ip(),
                 prefix: 8,

@@ -62,6 +62,15 @@ impl LinkWay {
         }
     }
 
+    /// What the certificate must be for, if one is shown or could be.
+    pub(crate) fn name(&self) -> Option<&str> {
+        match self {
+            Self::Udp(_) => None,
+            Self::Quic { name, .. } => Some(name),
+            Self::Stream(way) => Some(&way.name),
+        }
+    }
+
     /// Whether both ends show certificates.
     #[must_use]
     pub const fn is_encrypted(&self) -> bool {

@@ -29,10 +29,12 @@ fn record((id, life): (u32, u8), sequence: u32, links: &[u32]) -> Message {
         },
         draining: false,
         keeps: false,
+        organises: false,
         load: 0,
         region: String::new(),
         address: String::new(),
         links: links.iter().map(link).collect(),
+        ways: Vec::new(),
     })
 }
 

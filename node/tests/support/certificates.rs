@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair, PKCS_ED25519};
+use sangam_io::quic::broker_of;
 use sangam_io::tls::{Identity, Roots};
 
 /// Whoever trusts it believes what it has signed.
@@ -16,12 +17,19 @@ impl Authority {
         Self(CertifiedIssuer::self_signed(params, key).expect("a certificate"))
     }
 
-    /// A certificate for loopback addresses with a new Ed25519 key.
+    /// A certificate for loopback addresses and the broker's id, with a new Ed25519 key.
     pub(crate) fn sign(&self) -> Arc<Identity> {
-        let names = ["127.0.0.1", "::1", "localhost"].map(str::to_owned);
-        let params = CertificateParams::new(names.to_vec()).expect("names");
+        let mut names = ["127.0.0.1", "::1", "localhost"]
+            .map(str::to_owned)
+            .to_vec();
         let key = KeyPair::generate_for(&PKCS_ED25519).expect("a key");
-        let certificate = params.signed_by(&key, &self.0).expect("a signature");
+        let signed = |names: &[String]| {
+            let params = CertificateParams::new(names.to_vec()).expect("names");
+            params.signed_by(&key, &self.0).expect("a signature")
+        };
+        let id = broker_of(signed(&names).der()).expect("an Ed25519 key");
+        names.push(format!("{id}.sangam.internal"));
+        let certificate = signed(&names);
         let (chain, key) = (certificate.pem(), key.serialize_pem());
         let identity = Identity::from_pem(chain.as_bytes(), key.as_bytes());
         Arc::new(identity.expect("key and certificate"))

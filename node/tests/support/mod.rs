@@ -9,6 +9,7 @@ pub(crate) mod raw;
 pub(crate) mod relay;
 pub(crate) mod shared;
 pub(crate) mod source;
+pub(crate) mod switch;
 pub(crate) mod torrent;
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};

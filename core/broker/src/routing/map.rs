@@ -101,10 +101,12 @@ impl Map {
             },
             draining: false,
             keeps: false,
+            organises: false,
             load: 0,
             region: String::new(),
             address: String::new(),
             links: Vec::new(),
+            ways: Vec::new(),
         };
         Self {
             own,
@@ -128,16 +130,20 @@ impl Map {
         let Description {
             region,
             address,
+            ways,
             load,
             draining,
             keeps,
+            organises,
         } = description;
         let state = LinkState {
             draining,
             keeps,
+            organises,
             load,
             region,
             address,
+            ways,
             ..self.own.clone()
         };
         self.changed |= state != self.own;
@@ -251,7 +257,7 @@ impl Map {
         let of = |state: &LinkState| {
             // The record, its links here and in the graph, and where the way begins.
             let links = state.links.len() * (size_of::<LinkView>() + size_of::<(u32, u32)>());
-            size_of::<Known>() + links + state.region.len() + state.address.len() + 8
+            size_of::<Known>() + links + texts_of(state) + 8
         };
         self.states().map(of).sum()
     }
@@ -402,6 +408,13 @@ fn says_the_same(before: &LinkState, after: &LinkState) -> bool {
         && before.draining == after.draining
         && before.links == after.links
         && (&before.region, &before.address) == (&after.region, &after.address)
+        && (before.organises, &before.ways) == (after.organises, &after.ways)
+}
+
+/// Bytes of the texts of a record.
+pub(super) fn texts_of(state: &LinkState) -> usize {
+    let ways: usize = state.ways.iter().map(String::len).sum();
+    state.region.len() + state.address.len() + ways
 }
 
 /// Streams shall not cross who is about to leave, yet reach it as long as it is there.

@@ -132,12 +132,16 @@ pub struct Description {
     pub region: String,
     /// Where other brokers may dial it; at most 64 bytes.
     pub address: String,
+    /// By which ways; none: by datagrams at that address. At most 5 of 100 bytes each.
+    pub ways: Vec<String>,
     /// How busy it is, in percent.
     pub load: u8,
     /// It is about to leave.
     pub draining: bool,
     /// It keeps reliable topics.
     pub keeps: bool,
+    /// It makes its links by itself, as the map asks for them.
+    pub organises: bool,
 }
 
 /// Messages of neighbours that were not taken.

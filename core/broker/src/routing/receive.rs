@@ -335,7 +335,7 @@ impl Routing {
         }
         let origin = link.next_owed()?;
         let state = self.map.state(origin)?;
-        let texts = state.region.len() + state.address.len();
+        let texts = super::map::texts_of(state);
         link.pay(size_of::<Version>() + texts + state.links.len() * size_of::<LinkView>());
         Some(Message::LinkState(state.clone()))
     }

@@ -74,10 +74,12 @@ fn state(origin: BrokerId, sequence: u32, links: &[(BrokerId, u16)]) -> Message 
         },
         draining: false,
         keeps: false,
+        organises: false,
         load: 0,
         region: String::new(),
         address: String::new(),
         links: links.collect(),
+        ways: Vec::new(),
     })
 }
 

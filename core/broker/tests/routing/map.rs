@@ -244,6 +244,8 @@ fn what_a_broker_says_of_itself_reaches_its_neighbours() {
         load: 40,
         draining: true,
         keeps: true,
+        organises: true,
+        ways: vec!["quic://192.0.2.1:4603".to_owned()],
     };
     broker.routing.describe(broker.now, description);
     let said = broker.said();
@@ -252,6 +254,7 @@ fn what_a_broker_says_of_itself_reaches_its_neighbours() {
         (state.region.as_str(), state.load, state.draining),
         ("eu", 40, true)
     );
+    assert!(state.organises && state.ways == ["quic://192.0.2.1:4603"]);
 }
 
 #[test]

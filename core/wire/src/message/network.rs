@@ -12,6 +12,10 @@ pub const NEIGHBOURS_MAX: usize = 64;
 pub const REGION_LEN_MAX: usize = 32;
 /// Bytes of an address in text.
 pub const ADDRESS_LEN_MAX: usize = 64;
+/// Ways by which a broker says that it may be dialled.
+pub const WAYS_MAX: usize = 5;
+/// Bytes of one of them in text.
+pub const WAY_LEN_MAX: usize = 100;
 /// Entries of one [`Message::Digest`].
 pub const DIGEST_MAX: usize = 100;
 /// Filters of one [`Join`].
@@ -24,6 +28,7 @@ pub const BROKERS_MAX: usize = 200;
 /// Bits of the flags of a [`LinkState`].
 const DRAINING: u8 = 0x01;
 const KEEPS: u8 = 0x02;
+const ORGANISES: u8 = 0x04;
 /// Bits of the flags of a [`Register`].
 const SOURCE: u8 = 0x01;
 const SINK: u8 = 0x02;
@@ -60,6 +65,8 @@ pub struct LinkState {
     pub draining: bool,
     /// It keeps reliable topics.
     pub keeps: bool,
+    /// It makes its links by itself, as the map asks for them.
+    pub organises: bool,
     /// How busy it is, in percent; above 100 if it sheds.
     pub load: u8,
     /// Where it stands, as its operator calls the place; may be empty.
@@ -68,6 +75,9 @@ pub struct LinkState {
     pub address: String,
     /// Its links that are up, at most [`NEIGHBOURS_MAX`].
     pub links: Vec<LinkView>,
+    /// By which ways other brokers may dial it, best first, at most [`WAYS_MAX`]; none: by
+    /// datagrams at `address`.
+    pub ways: Vec<String>,
 }
 
 /// What the sender wants of the streams that enter the network at `origin`; replaces what it
@@ -158,21 +168,29 @@ impl LinkState {
             let (to, weight) = (BrokerId(read.u32()?), read.u16()?);
             Ok(LinkView { to, weight })
         })?;
+        // Older releases end here.
+        let ways = match read.rest() {
+            [] => Vec::new(),
+            _ => list(read, WAYS_MAX, |read| text(read, WAY_LEN_MAX))?,
+        };
         Ok(Self {
             version,
             draining: flags & DRAINING != 0,
             keeps: flags & KEEPS != 0,
+            organises: flags & ORGANISES != 0,
             load,
             region,
             address,
             links,
+            ways,
         })
     }
 
     pub(super) fn put(&self, out: &mut Vec<u8>) -> Result<(), WireError> {
         self.version.put(out);
         let bit = |set, bit| if set { bit } else { 0 };
-        out.put_u8(bit(self.draining, DRAINING) | bit(self.keeps, KEEPS));
+        let stays = bit(self.keeps, KEEPS) | bit(self.organises, ORGANISES);
+        out.put_u8(bit(self.draining, DRAINING) | stays);
         out.put_u8(self.load);
         put_text(out, &self.region, REGION_LEN_MAX)?;
         put_text(out, &self.address, ADDRESS_LEN_MAX)?;
@@ -180,6 +198,12 @@ impl LinkState {
             out.put_u32(link.to.0);
             out.put_u16(link.weight);
             Ok(())
+        })?;
+        if self.ways.is_empty() {
+            return Ok(());
+        }
+        put_list(out, &self.ways, WAYS_MAX, |out, way| {
+            put_text(out, way, WAY_LEN_MAX)
         })
     }
 }

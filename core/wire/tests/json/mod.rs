@@ -313,10 +313,12 @@ fn link_state(state: &LinkState) -> Value {
         "version": version(state.version),
         "draining": state.draining,
         "keeps": state.keeps,
+        "organises": state.organises,
         "load": state.load,
         "region": state.region,
         "address": state.address,
         "links": state.links.iter().map(link).collect::<Vec<_>>(),
+        "ways": state.ways,
     })
 }
 
