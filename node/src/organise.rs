@@ -32,6 +32,8 @@ pub(crate) struct Organiser {
     /// Addresses this broker dials, and since when it need not.
     dials: BTreeMap<SocketAddr, Option<Time>>,
     alone_since: Option<Time>,
+    /// Brokers with which no link is to be made.
+    forbidden: BTreeSet<BrokerId>,
     next: Time,
 }
 
@@ -44,6 +46,7 @@ impl Organiser {
             seeds,
             up: BTreeMap::new(),
             alone_since: None,
+            forbidden: BTreeSet::new(),
             next: Time::ZERO,
         }
     }
@@ -55,6 +58,12 @@ impl Organiser {
 
     pub(crate) fn link_down(&mut self, link: LinkId) {
         self.up.remove(&link);
+        self.next = Time::ZERO;
+    }
+
+    /// Plans as if these were not there.
+    pub(crate) fn forbid(&mut self, forbidden: BTreeSet<BrokerId>) {
+        self.forbidden = forbidden;
         self.next = Time::ZERO;
     }
 
@@ -73,6 +82,7 @@ impl Organiser {
         let there: Vec<_> = states.map(|(state, _)| state).collect();
         let members: Vec<Member<'_>> = there
             .iter()
+            .filter(|state| !self.forbidden.contains(&state.version.origin))
             .map(|state| Member {
                 id: state.version.origin,
                 region: &state.region,
