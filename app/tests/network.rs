@@ -59,6 +59,13 @@ fn brokers_that_join_are_on_every_map_and_clients_are_sent_to_the_nearest() {
     let answer = eventually(&first, wish, |_| true);
     assert_eq!(regions(&answer)[0], "america", "{answer}");
     assert_eq!(answer["brokers"][0]["address"], third.udp.to_string());
+    let own = eventually(&third, wish, |_| true);
+    let ways = own["brokers"][0]["ways"].as_array().unwrap();
+    let way = |scheme: &str| {
+        ways.iter()
+            .any(|way| way.as_str().unwrap().starts_with(scheme))
+    };
+    assert!(way("udp://") && way("tcp://"), "{own}");
 
     let (status, body) = third.request("POST", "/v1/drain", &[], "");
     assert_eq!(status, 200, "{body}");
