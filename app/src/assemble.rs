@@ -65,6 +65,7 @@ pub(crate) fn broker(
             .iter()
             .map(|network| network.0)
             .collect(),
+        rules: config.link_rules(),
         multicast: config.multicast.config().map_err(wrong)?,
         legs: legs.map_err(wrong)?,
         reliable: reliable.map_err(wrong)?,

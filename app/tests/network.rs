@@ -59,6 +59,13 @@ fn brokers_that_join_are_on_every_map_and_clients_are_sent_to_the_nearest() {
     let answer = eventually(&first, wish, |_| true);
     assert_eq!(regions(&answer)[0], "america", "{answer}");
     assert_eq!(answer["brokers"][0]["address"], third.udp.to_string());
+    let own = eventually(&third, wish, |_| true);
+    let ways = own["brokers"][0]["ways"].as_array().unwrap();
+    let way = |scheme: &str| {
+        ways.iter()
+            .any(|way| way.as_str().unwrap().starts_with(scheme))
+    };
+    assert!(way("udp://") && way("tcp://"), "{own}");
 
     let (status, body) = third.request("POST", "/v1/drain", &[], "");
     assert_eq!(status, 200, "{body}");
@@ -90,4 +97,60 @@ fn a_session_that_is_no_topic_is_explained() {
     let (status, body) = broker.get("/v1/locate?session=a//b");
     assert_eq!(status, 400);
     assert!(body.contains("tenant"), "{body}");
+}
+
+/// What a `sangam net` command prints.
+fn net(broker: &Broker, args: &[&str]) -> Value {
+    let server = format!("http://{}", broker.http);
+    let base = ["net", "--json"];
+    let output = common::run(&[&base, args, &["--server", &server]].concat());
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{args:?}: {said}");
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+#[test]
+fn an_operator_weighs_and_forbids_a_link_and_takes_it_back() {
+    let first = Broker::start(&[]);
+    let link = first.udp.to_string();
+    let second = Broker::start(&["--name", "second", "--link", &link]);
+    let id = eventually(&second, "/v1/broker", |_| true)["id"].clone();
+    let peer = id.as_str().unwrap();
+    let link = |so: fn(&Value) -> bool| {
+        eventually(&first, "/v1/network", |network| {
+            so(&network["brokers"][0]["links"][0])
+        });
+    };
+    link(|link| link["up"] == true);
+
+    let rules = net(&first, &["weigh", peer, "500"]);
+    assert_eq!(rules["weights"][0]["by"], "command", "{rules}");
+    link(|link| link["weight"] == 500 && link["pinned_by"] == "command");
+    let by_name = [
+        "weigh",
+        "second",
+        "auto",
+        "--broker",
+        &first.udp.to_string(),
+    ];
+    assert_eq!(
+        net(&first, &by_name)["weights"].as_array().unwrap().len(),
+        0
+    );
+    link(|link| link["up"] == true && link["pinned_by"].is_null());
+
+    let rules = net(&first, &["forbid", peer]);
+    assert_eq!(rules["forbidden"][0]["broker"], id);
+    link(|link| link["up"] != true);
+    assert_eq!(net(&first, &["rules"]), rules);
+    net(&first, &["forbid", peer, "--allow"]);
+    link(|link| link["up"] == true);
+
+    let path = format!("/v1/links/{peer}/weight");
+    let json = ["Content-Type: application/json"];
+    let (status, body) = first.request("PUT", &path, &json, "{\"weight\": 0}");
+    assert_eq!(status, 400, "{body}");
+    let elsewhere = [json[0], "Host: evil.example"];
+    let (status, _) = first.request("PUT", &path, &elsewhere, "{\"weight\": 5}");
+    assert_eq!(status, 403);
 }

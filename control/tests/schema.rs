@@ -36,6 +36,7 @@ fn measured() -> LinkReport {
         up: true,
         suspect: Some(false),
         weight: Some(u32::MAX),
+        pinned_by: Some("threshold".to_owned()),
         rtt_us: Some(u64::MAX),
         jitter_us: Some(1),
         loss_ppm: Some(1_000_000),

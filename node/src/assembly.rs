@@ -146,6 +146,7 @@ pub(crate) fn start(config: BrokerConfig) -> Result<Broker, StartError> {
         shards: ways(&ends),
         description: organise::description(&site.config, (&udp, &quic_links, &site.streams)),
         organiser: organise::organiser(&site.config),
+        rules: site.config.rules.clone(),
     });
     let reliable = reliable.keep(&site.config, (middle.lane.clone(), ways(&ends)));
     let counters = counters(&middle, &ends);

@@ -8,7 +8,7 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use sangam_broker::TopicGate;
+use sangam_broker::{PinnedBy, TopicGate};
 use sangam_io::door::{ClientDoor, door};
 use sangam_io::tls::{Identity, Roots, TlsError};
 use sangam_io::wake::Waker;
@@ -23,6 +23,7 @@ use crate::network::NetworkMap;
 use crate::port::door::Arrival;
 use crate::port::leg::{LegCommand, LegError, LegInfo};
 use crate::reliable::{Report, StoreError};
+use crate::rules::{LinkRule, LinkRules, RulesInForce};
 use crate::{assembly, samples};
 
 /// How long a question to another thread of the broker may take.
@@ -157,8 +158,8 @@ pub struct Brief {
     pub interest: Vec<Filter>,
     /// Brokers that can be reached, this one included.
     pub brokers: usize,
-    /// What crossing the link to each neighbour costs.
-    pub weights: Vec<(BrokerId, u16)>,
+    /// What crossing the link to each neighbour costs, and who says so if it is not measured.
+    pub weights: Vec<(BrokerId, u16, Option<PinnedBy>)>,
     /// The same in all brokers with the same map.
     pub epoch: u64,
     /// Whether this broker is about to leave.
@@ -324,10 +325,30 @@ impl Broker {
         self.tell_control(ControlEvent::Load(percent));
     }
 
-    /// Fixes what crossing the link to a neighbour costs, or lets measurements decide again. At
-    /// 65,535 streams take it only where there is no other way.
-    pub fn weigh(&self, peer: BrokerId, weight: Option<u16>) {
-        self.tell_control(ControlEvent::Weigh { peer, weight });
+    /// Fixes what crossing the link to a neighbour costs, whenever there is one, or takes back what
+    /// `by` has fixed: then what a lower rank fixed holds, or what is measured. At 65,535 streams
+    /// take it only where there is no other way.
+    pub fn weigh(&self, peer: BrokerId, by: PinnedBy, weight: Option<u16>) {
+        self.tell_control(ControlEvent::Rule(LinkRule::Weigh(peer, by, weight)));
+    }
+
+    /// Forbids links with a broker, or allows them, whatever the configuration says, until the end
+    /// of this process. A link that is up ends.
+    pub fn forbid(&self, peer: BrokerId, forbidden: bool) {
+        self.tell_control(ControlEvent::Rule(LinkRule::Forbid(peer, forbidden)));
+    }
+
+    /// Takes what the configuration says about links, in place of what it said before.
+    pub fn set_rules(&self, rules: LinkRules) {
+        self.tell_control(ControlEvent::Rule(LinkRule::Configured(rules)));
+    }
+
+    /// What holds about links; nothing if the broker is stopping.
+    #[must_use]
+    pub fn rules(&self) -> RulesInForce {
+        let (answer, rules) = sync_channel(1);
+        self.tell_control(ControlEvent::Rules(answer));
+        rules.recv_timeout(ANSWER).unwrap_or_default()
     }
 
     /// Says what may be published below a prefix of topics, by the clients of this broker: a

@@ -1,6 +1,6 @@
 //! What the threads of a broker tell each other.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, TrySendError};
@@ -15,6 +15,7 @@ use sangam_io::pool::Packet;
 use crate::broker::{Brief, StreamInfo};
 use crate::config::Neighbour;
 use crate::network::NetworkMap;
+use crate::rules::{LinkRule, RulesInForce};
 use crate::shard::Subscriber;
 
 /// An event on its way to a shard.
@@ -73,6 +74,8 @@ pub(crate) enum LaneCommand {
     Dial(Neighbour),
     /// No more with the one at this address, if the link was made by [`LaneCommand::Dial`].
     HangUp(SocketAddr),
+    /// No link with these from now on; with others as before.
+    Forbid(BTreeSet<BrokerId>),
     /// End all links and make no more: another broker has this one's id.
     StepAside,
     Stop,
@@ -124,11 +127,9 @@ pub(crate) enum ControlEvent {
     Map(SyncSender<NetworkMap>),
     /// The broker is so busy, in percent.
     Load(u8),
-    /// The link to a neighbour costs this, or what is measured.
-    Weigh {
-        peer: BrokerId,
-        weight: Option<u16>,
-    },
+    /// What an operator or a threshold says about links.
+    Rule(LinkRule),
+    Rules(SyncSender<RulesInForce>),
     /// What may be published below a prefix.
     Gate {
         prefix: Topic,

@@ -23,8 +23,12 @@ use crate::broker::{Brief, StreamInfo};
 use crate::command::{ControlEvent, LaneCommand, ShardCommand, Wish};
 use crate::network::NetworkMap;
 use crate::organise::Organiser;
+use crate::rules::{LinkRule, LinkRules};
 use crate::shard::Subscriber;
 use crate::ways::WayTeller;
+use rules::Forbidden;
+
+mod rules;
 
 /// Events handled before their consequences are published.
 const BATCH: usize = 1_024;
@@ -48,6 +52,8 @@ pub(crate) struct Parts {
     pub(crate) description: Description,
     /// Makes links by itself, if the broker has joined a network.
     pub(crate) organiser: Option<Organiser>,
+    /// What the configuration says about links.
+    pub(crate) rules: LinkRules,
 }
 
 /// The control thread.
@@ -59,6 +65,7 @@ pub(crate) struct Control {
     filters: FilterIndex<u16>,
     /// Filters past what neighbours may be asked for; shards are giving them back.
     unasked: HashSet<(u16, Filter)>,
+    forbidden: Forbidden,
     stopping: bool,
 }
 
@@ -66,14 +73,18 @@ impl Control {
     pub(crate) fn new(parts: Parts) -> Self {
         let mut routing = Routing::new(parts.id, parts.incarnation);
         routing.describe(clock::now(), parts.description.clone());
-        Self {
+        let mut control = Self {
             routing,
             streams: StreamTable::new(parts.id, parts.incarnation),
             filters: FilterIndex::new(FILTERS_PER_BROKER * 64),
             unasked: HashSet::new(),
+            forbidden: Forbidden::default(),
             parts,
             stopping: false,
-        }
+        };
+        let rules = std::mem::take(&mut control.parts.rules);
+        control.rule(LinkRule::Configured(rules));
+        control
     }
 
     /// Runs until the broker stops.
@@ -196,7 +207,11 @@ impl Control {
                 let _ = answer.send(NetworkMap::of(&mut self.routing));
             }
             ControlEvent::Load(load) => self.describe(|own| own.load = load),
-            ControlEvent::Weigh { peer, weight } => self.weigh(peer, weight),
+            ControlEvent::Rule(rule) => self.rule(rule),
+            ControlEvent::Rules(answer) => {
+                // As above.
+                let _ = answer.send(self.link_rules());
+            }
             ControlEvent::Gate { prefix, gate } => self.streams.gate(now, &prefix, gate),
             ControlEvent::Drain => self.drain(),
             ControlEvent::Stop => self.stopping = true,
@@ -236,14 +251,6 @@ impl Control {
             tracing::error!(%error, %filter, "a filter was counted wrongly");
         }
         self.touch(filter);
-    }
-
-    fn weigh(&mut self, peer: BrokerId, weight: Option<u16>) {
-        let found = self.routing.links().find(|link| link.peer == peer);
-        // A link that is down costs nothing, and measures anew when it comes up.
-        if let Some(link) = found.map(|found| found.link) {
-            self.routing.pin(clock::now(), link, weight);
-        }
     }
 
     /// Neighbours find ways around this broker, and clients another one.
@@ -430,7 +437,8 @@ impl Control {
 
     fn brief(&mut self, most: usize) -> Brief {
         let epoch = self.routing.epoch();
-        let weights = self.routing.links().map(|link| (link.peer, link.weight));
+        let links = self.routing.links();
+        let weights = links.map(|link| (link.peer, link.weight, link.pinned));
         // The map begins with this broker.
         let own = self.routing.brokers().next();
         let draining = own.is_some_and(|(own, _)| own.draining);

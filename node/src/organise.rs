@@ -53,6 +53,8 @@ pub(crate) struct Organiser {
     calls: Calls,
     members: BTreeMap<BrokerId, Known>,
     alone_since: Option<Time>,
+    /// Brokers with which no link is to be made.
+    forbidden: BTreeSet<BrokerId>,
     next: Time,
 }
 
@@ -99,6 +101,7 @@ impl Organiser {
             calls: Calls::new(own),
             members: BTreeMap::new(),
             alone_since: None,
+            forbidden: BTreeSet::new(),
             next: Time::ZERO,
         }
     }
@@ -116,6 +119,12 @@ impl Organiser {
 
     pub(crate) fn link_down(&mut self, link: LinkId) {
         self.up.remove(&link);
+        self.next = Time::ZERO;
+    }
+
+    /// Plans as if these were not there.
+    pub(crate) fn forbid(&mut self, forbidden: BTreeSet<BrokerId>) {
+        self.forbidden = forbidden;
         self.next = Time::ZERO;
     }
 
@@ -187,7 +196,9 @@ impl Organiser {
 
     /// Whom to be linked with if these are the network.
     fn neighbours(&self, region: &str, are: impl Fn(&Known) -> bool) -> BTreeSet<BrokerId> {
-        let others = self.members.iter().filter(|(_, known)| are(known));
+        let allowed = |id| !self.forbidden.contains(id);
+        let others = self.members.iter();
+        let others = others.filter(|(id, known)| allowed(*id) && are(known));
         let others = others.map(|(id, known)| Member {
             id: *id,
             region: &known.region,
@@ -259,7 +270,8 @@ impl Organiser {
     /// Those to call of the ones that cannot be reached: who would be a neighbour if all were
     /// there, as one of them at least would be of somebody in each part, and one more.
     fn lost(&self, now: Time, region: &str) -> Vec<Neighbour> {
-        let lost = self.members.iter().filter(|(_, known)| !known.there);
+        let lost = self.members.iter();
+        let lost = lost.filter(|(id, known)| !known.there && !self.forbidden.contains(id));
         let lost: Vec<_> = lost
             .filter_map(|(id, known)| Some((id, known.neighbour.as_ref()?)))
             .collect();
@@ -292,7 +304,10 @@ impl Organiser {
             let mut ways = seed.neighbour.ways.iter();
             peer.is_some_and(|known| known.there) || ways.any(|way| there.contains(&way.address()))
         };
-        let lost = self.seeds.iter().filter(|seed| !is_there(seed));
+        let is_forbidden =
+            |seed: &&Seed| seed.peer.is_some_and(|peer| self.forbidden.contains(&peer));
+        let lost = self.seeds.iter();
+        let lost = lost.filter(|seed| !is_there(seed) && !is_forbidden(seed));
         lost.map(|seed| seed.neighbour.clone()).collect()
     }
 }

@@ -20,7 +20,7 @@ pub(crate) use archive::{
 pub(crate) use ca::{CaCommand, CaIssueArgs, InitArgs, RequestArgs, RevokeArgs, SignArgs};
 pub(crate) use client::{DemoArgs, Jitter, Peer, PlayArgs, PublishArgs};
 pub(crate) use lifetime::Lifetime;
-pub(crate) use net::{MonitorArgs, NetArgs, NetCommand};
+pub(crate) use net::{Api, MonitorArgs, NetArgs, NetCommand};
 pub(crate) use serve::ServeArgs;
 pub(crate) use session::{Name as SessionName, SessionArgs, SessionCommand};
 pub(crate) use token::{IssueArgs, KeyArgs, ShowArgs, TokenCommand};

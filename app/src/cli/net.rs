@@ -91,12 +91,71 @@ pub(crate) enum NetCommand {
         #[arg(long, value_name = "N")]
         seconds: Option<u64>,
     },
+    /// Fix what a broker's link to another costs, until it is started anew; goes over its
+    /// configuration and thresholds. The larger of both ends counts
+    Weigh {
+        /// Name or id of the broker at the other end
+        #[arg(value_name = "BROKER")]
+        peer_broker: String,
+        /// From 1 to 65535, which is used only if there is no other way; or auto: as configured or
+        /// measured
+        #[arg(value_name = "WEIGHT|auto", value_parser = weight)]
+        weight: Weight,
+        #[command(flatten)]
+        api: Api,
+    },
+    /// Let a broker have no link with another, until it is started anew; goes over its
+    /// configuration. A link that is up ends
+    Forbid {
+        /// Name or id of the other broker
+        #[arg(value_name = "BROKER")]
+        peer_broker: String,
+        /// Allow it, instead
+        #[arg(long)]
+        allow: bool,
+        #[command(flatten)]
+        api: Api,
+    },
+    /// Show which weights are fixed at a broker, which links are forbidden, and by whom
+    Rules {
+        #[command(flatten)]
+        api: Api,
+    },
     /// Exit code 10 unless all hold: 'link.loss_ppm<20000' 'network.brokers>=4'
     Check {
         /// MEASURE and a bound (< <= > >= = !=); link.* and broker.* must hold for each of them
         #[arg(required = true)]
         expressions: Vec<String>,
     },
+}
+
+/// The broker whose links are meant.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Api {
+    /// Its HTTP address
+    #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:4680")]
+    pub(crate) server: String,
+    /// Token for its API: the operator's, or one of `sangam token issue --api`; not needed on the
+    /// same machine where none is configured
+    #[arg(
+        long,
+        value_name = "TOKEN",
+        env = "SANGAM_API_TOKEN",
+        hide_env_values = true
+    )]
+    pub(crate) api_token: Option<String>,
+}
+
+/// A weight to fix, or none.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Weight(pub(crate) Option<u16>);
+
+fn weight(text: &str) -> Result<Weight, String> {
+    match text.parse::<u16>() {
+        Ok(weight) if weight > 0 => Ok(Weight(Some(weight))),
+        _ if text == "auto" => Ok(Weight(None)),
+        _ => Err("write a number from 1 to 65535, or auto".to_owned()),
+    }
 }
 
 /// Options of `sangam monitor`.

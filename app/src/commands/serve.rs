@@ -144,8 +144,8 @@ async fn drain(broker: &Broker) {
     }
 }
 
-/// Reads the certificate and the keys of tokens again. What is wrong with either is told, and that
-/// one stays as it was.
+/// Reads the certificate, the keys of tokens and the rules for links again. What is wrong with one
+/// is told, and that one stays as it was.
 fn reload(args: &ServeArgs, broker: &Broker, tokens: Option<&Tokens>) {
     let config = match configuration(args) {
         Ok(config) => config,
@@ -157,6 +157,7 @@ fn reload(args: &ServeArgs, broker: &Broker, tokens: Option<&Tokens>) {
         Ok(()) => tracing::info!("the certificate was read again"),
         Err(error) => tracing::error!(%error, "the certificate stays as it was"),
     }
+    broker.set_rules(config.link_rules());
     match tokens.map(|tokens| tokens.reload(&config.auth)) {
         None => {}
         Some(Ok(())) => tracing::info!("the keys of tokens were read again"),

@@ -31,6 +31,9 @@ pub(crate) fn check(config: &Config) -> Vec<(String, String)> {
     broker(config, &mut wrong);
     bounds(&config.limits, &mut wrong);
     thresholds(&config.thresholds, &mut wrong);
+    for (key, fault) in config.links.faults() {
+        wrong.add(format!("links.{key}"), fault);
+    }
     for (key, fault) in config.reliable.faults() {
         wrong.add(format!("reliable.{key}"), fault);
     }

@@ -19,7 +19,7 @@ pub(super) enum Kind {
 }
 
 /// All keys with dots between; tables in arrays (`link`, `leg`) stand without an index.
-pub(super) const KEYS: [(&str, Kind); 90] = [
+pub(super) const KEYS: [(&str, Kind); 93] = [
     ("broker.name", Kind::Text),
     ("broker.region", Kind::Text),
     ("broker.data_dir", Kind::Text),
@@ -47,6 +47,8 @@ pub(super) const KEYS: [(&str, Kind); 90] = [
     ("tls.ca", Kind::Text),
     ("links.accept", Kind::Texts),
     ("links.join", Kind::Texts),
+    ("links.weights", Kind::Texts),
+    ("links.forbid", Kind::Texts),
     ("links.proxy", Kind::Text),
     ("link.address", Kind::Tables),
     ("link.fallback", Kind::File),
@@ -65,6 +67,7 @@ pub(super) const KEYS: [(&str, Kind); 90] = [
     ("threshold.measure", Kind::File),
     ("threshold.above", Kind::File),
     ("threshold.below", Kind::File),
+    ("threshold.clear", Kind::File),
     ("threshold.for", Kind::File),
     ("threshold.action", Kind::File),
     ("threshold.url", Kind::File),

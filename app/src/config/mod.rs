@@ -10,6 +10,7 @@ mod multicast;
 mod neighbour;
 mod page;
 mod reliable;
+mod rules;
 mod sessions;
 mod threshold;
 mod webrtc;
@@ -32,6 +33,7 @@ pub(crate) use multicast::Multicast;
 pub(crate) use neighbour::{LinkAddress, Neighbour, Proxy, by_host};
 pub(crate) use page::Page;
 pub(crate) use reliable::Reliable;
+pub(crate) use rules::{Id, Weight};
 pub(crate) use sessions::Sessions;
 pub(crate) use threshold::Threshold;
 pub(crate) use webrtc::WebRtc;
@@ -123,12 +125,15 @@ pub(crate) struct Tls {
     pub(crate) ca: Option<PathBuf>,
 }
 
-/// Who may dial as a neighbour, whom to join, and by which proxy streams reach either.
+/// Who may dial as a neighbour, whom to join, what holds for links with certain brokers, and by
+/// which proxy streams reach them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Links {
     pub(crate) accept: Vec<Network>,
     pub(crate) join: Vec<LinkAddress>,
+    pub(crate) weights: Vec<Weight>,
+    pub(crate) forbid: Vec<Id>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) proxy: Option<Proxy>,
 }
@@ -304,6 +309,8 @@ impl Default for Links {
         Self {
             accept: loopback(),
             join: Vec::new(),
+            weights: Vec::new(),
+            forbid: Vec::new(),
             proxy: None,
         }
     }

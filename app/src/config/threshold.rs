@@ -2,21 +2,24 @@
 
 use std::time::Duration;
 
-use sangam_control::monitor::threshold::{Action, Rule, Subject};
+use sangam_control::monitor::threshold::{Action, Rule, Side, Subject};
 use serde::{Deserialize, Serialize};
 
 use super::Config;
 
-/// Longest time a measure may have to stay above its bound.
+/// Longest time a measure may have to stay past its bound.
 const HOLD_MAX: Duration = Duration::from_secs(3_600);
 
 /// One threshold. `sangam config example` explains the keys.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Threshold {
     pub(crate) measure: String,
-    pub(crate) above: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) above: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) below: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) clear: Option<f64>,
     #[serde(rename = "for", default = "at_once")]
     pub(crate) hold: String,
     pub(crate) action: Action,
@@ -39,14 +42,7 @@ impl Threshold {
             let message = format!("there is no {:?}, but: {}", self.measure, names.join(", "));
             ("measure", message)
         })?;
-        let below = self.below.unwrap_or(self.above);
-        if !self.above.is_finite() || !below.is_finite() {
-            return Err(("above", "a bound is a number".to_owned()));
-        }
-        if below > self.above {
-            let message = "what clears a threshold lies at or below what raises it";
-            return Err(("below", message.to_owned()));
-        }
+        let (side, bound, clear) = self.bounds()?;
         let hold = span(&self.hold).filter(|hold| *hold <= HOLD_MAX);
         let hold = hold.ok_or_else(|| {
             let message = format!(
@@ -63,12 +59,42 @@ impl Threshold {
         self.check_url()?;
         Ok(Rule {
             subject,
-            above: self.above,
-            below,
+            side,
+            bound,
+            clear,
             hold,
             action: self.action,
             url: self.url.clone(),
         })
+    }
+
+    /// What raises and what clears it.
+    fn bounds(&self) -> Result<(Side, f64, f64), (&'static str, String)> {
+        let wrong = |key, message: &str| Err((key, message.to_owned()));
+        let (side, key, bound) = match (self.above, self.below) {
+            (Some(bound), None) => (Side::Above, "above", bound),
+            (None, Some(bound)) => (Side::Below, "below", bound),
+            (Some(_), Some(_)) => {
+                return wrong(
+                    "below",
+                    "say `above` or `below`; what ends the alert is `clear`",
+                );
+            }
+            (None, None) => return wrong("above", "say `above` or `below`"),
+        };
+        let clear = self.clear.unwrap_or(bound);
+        if !bound.is_finite() || !clear.is_finite() {
+            return wrong(key, "a bound is a number");
+        }
+        match side {
+            Side::Above if clear > bound => {
+                wrong("clear", "what clears a threshold lies at or below `above`")
+            }
+            Side::Below if clear < bound => {
+                wrong("clear", "what clears a threshold lies at or above `below`")
+            }
+            _ => Ok((side, bound, clear)),
+        }
     }
 
     fn check_url(&self) -> Result<(), (&'static str, String)> {
@@ -118,16 +144,20 @@ mod tests {
 
     #[test]
     fn a_threshold_becomes_a_rule() {
-        let text = "measure = \"link.loss_ppm\"\nabove = 20000\nbelow = 1e4\nfor = \"3s\"\n\
+        let text = "measure = \"link.loss_ppm\"\nabove = 20000\nclear = 1e4\nfor = \"3s\"\n\
             action = \"raise-weight\"";
         let rule = threshold(text).rule().unwrap();
-        assert_eq!((rule.above, rule.below), (20_000.0, 10_000.0));
+        assert_eq!((rule.bound, rule.clear), (20_000.0, 10_000.0));
         assert_eq!(
             (rule.hold, rule.action),
             (Duration::from_secs(3), Action::RaiseWeight)
         );
         let short = threshold("measure = \"broker.clients\"\nabove = 9\naction = \"drain\"");
-        assert_eq!(short.rule().unwrap().below, 9.0);
+        let rule = short.rule().unwrap();
+        assert_eq!((rule.side, rule.clear), (Side::Above, 9.0));
+        let few = "measure = \"broker.links_up\"\nbelow = 2\nclear = 3\naction = \"alert\"";
+        let rule = threshold(few).rule().unwrap();
+        assert_eq!((rule.side, rule.bound, rule.clear), (Side::Below, 2.0, 3.0));
     }
 
     #[test]
@@ -138,7 +168,16 @@ mod tests {
                 "measure = \"link.colour\"\nabove = 5\naction = \"alert\"".to_owned(),
                 "measure",
             ),
-            (format!("{link}\nbelow = 6\naction = \"alert\""), "below"),
+            (format!("{link}\nbelow = 4\naction = \"alert\""), "below"),
+            (format!("{link}\nclear = 6\naction = \"alert\""), "clear"),
+            (
+                "measure = \"link.up\"\nbelow = 1\nclear = 0\naction = \"alert\"".to_owned(),
+                "clear",
+            ),
+            (
+                "measure = \"link.up\"\naction = \"alert\"".to_owned(),
+                "above",
+            ),
             (format!("{link}\nfor = \"3\"\naction = \"alert\""), "for"),
             (format!("{link}\nfor = \"2h\"\naction = \"alert\""), "for"),
             (format!("{link}\naction = \"webhook\""), "url"),

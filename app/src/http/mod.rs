@@ -7,6 +7,7 @@ mod health;
 mod ice;
 mod keeper;
 mod legs;
+mod links;
 mod metrics;
 mod network;
 mod origins;
@@ -21,7 +22,7 @@ use std::time::Instant;
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::middleware::from_fn_with_state;
-use axum::routing::{get, post};
+use axum::routing::{get, post, put};
 use sangam_control::Problem;
 use sangam_control::monitor::http::{View, routes};
 use sangam_control::monitor::xpath::Evaluator;
@@ -99,6 +100,15 @@ fn router(state: Arc<State>) -> Router {
         .route("/v1/map", get(network::map))
         .route("/v1/locate", get(network::best))
         .route("/v1/drain", post(network::drain))
+        .route("/v1/links", get(links::rules))
+        .route(
+            "/v1/links/{broker}/weight",
+            put(links::weigh).delete(links::unweigh),
+        )
+        .route(
+            "/v1/links/{broker}/forbidden",
+            put(links::forbid).delete(links::allow),
+        )
         .route("/v1/legs", get(legs::list).post(legs::add))
         .route("/v1/legs/{name}", get(legs::one).delete(legs::remove))
         .merge(routes(view(&state)))
@@ -151,7 +161,7 @@ async fn nothing_here() -> Problem {
     Problem::not_found("there is nothing here").hint(
         "there are /m/TENANT/SESSION (the meeting page), /v1/page, /healthz, /readyz, \
          /metrics, /v1/broker, /v1/streams, /v1/map, /v1/locate, \
-         /v1/legs, /v1/ice, /v1/boards/TENANT/SESSION/ROOM/MEMBER (a WebSocket), \
+         /v1/links, /v1/legs, /v1/ice, /v1/boards/TENANT/SESSION/ROOM/MEMBER (a WebSocket), \
          /v1/network, /v1/network.xml, /v1/network.xsd, /v1/xpath, /v1/whip/TOPIC and \
          /v1/whep/TOPIC; where sessions are hosted, /v1/sessions, /v1/openapi.json and \
          /v1/xgsp.xsd",
@@ -161,7 +171,8 @@ async fn nothing_here() -> Problem {
 async fn not_so() -> Problem {
     Problem::method("this method is not for this path").hint(
         "GET everywhere; POST /v1/legs adds a leg, DELETE /v1/legs/NAME ends one, POST \
-             /v1/drain lets the broker leave, POST /v1/whip/TOPIC publishes and POST \
+             /v1/drain lets the broker leave, PUT and DELETE /v1/links/BROKER/weight and \
+             /v1/links/BROKER/forbidden rule links, POST /v1/whip/TOPIC publishes and POST \
              /v1/whep/TOPIC plays by WebRTC",
     )
 }

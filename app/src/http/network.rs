@@ -1,11 +1,13 @@
 //! The network map, where clients should go, and leaving in good order.
 
+use std::net::SocketAddr;
+
 use axum::Json;
 use axum::extract::{ConnectInfo, Query};
 use axum::http::HeaderMap;
 use sangam_control::Problem;
 use sangam_model::Topic;
-use sangam_node::{MapBroker, NetworkMap};
+use sangam_node::{Addresses, MapBroker, NetworkMap, Transport};
 use sangam_route::{Candidate, locate};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -49,6 +51,8 @@ pub(super) async fn best(state: Shared, Query(wish): Query<Wish>) -> Result<Json
             .hint("name tenant and session, such as /v1/locate?session=acme/weekly&region=eu")
     })?;
     let map = current(&state).await?;
+    let listens = ask(&state, |broker| broker.addresses().clone()).await?;
+    let own = map.brokers.first().map(|own| own.id);
     // This broker's own place if the caller does not know its own.
     let here = map.brokers.first().map(|own| own.region.clone());
     let region = wish.region.or(here).unwrap_or_default();
@@ -72,6 +76,7 @@ pub(super) async fn best(state: Shared, Query(wish): Query<Wish>) -> Result<Json
             json!({
                 "id": one.id.to_string(),
                 "address": one.address,
+                "ways": ways(&one.address, (Some(one.id) == own).then_some(&listens)),
                 "region": one.region,
                 "load_percent": one.load,
             })
@@ -82,10 +87,38 @@ pub(super) async fn best(state: Shared, Query(wish): Query<Wish>) -> Result<Json
     ))
 }
 
+/// How clients reach a broker that is known by this address, with schemes, as far as is known here:
+/// of others that is what the map tells.
+fn ways(address: &str, own: Option<&Addresses>) -> Vec<String> {
+    let Ok(known) = address.parse::<SocketAddr>() else {
+        return Vec::new();
+    };
+    let mut ways = vec![format!("udp://{known}")];
+    let Some(own) = own else {
+        return ways;
+    };
+    let streams = Transport::ALL.map(|kind| (kind.name(), own.of(kind)));
+    for (scheme, listens) in [("quic", own.quic.clone())].into_iter().chain(streams) {
+        for at in listens {
+            // Whoever listens everywhere is reached where the map says; whoever listens on
+            // loopback alone is reached from this machine alone.
+            let ip = match at.ip().is_unspecified() {
+                true if at.is_ipv4() == known.is_ipv4() => known.ip(),
+                true => continue,
+                false => at.ip(),
+            };
+            if !ip.is_loopback() || known.ip().is_loopback() {
+                ways.push(format!("{scheme}://{}", SocketAddr::new(ip, at.port())));
+            }
+        }
+    }
+    ways
+}
+
 /// Streams go around this broker from now on, and nobody is sent here; it still serves who is here.
 pub(super) async fn drain(
     state: Shared,
-    ConnectInfo(caller): ConnectInfo<std::net::SocketAddr>,
+    ConnectInfo(caller): ConnectInfo<SocketAddr>,
     headers: HeaderMap,
 ) -> Result<Json<Value>, Problem> {
     state.access.may_change(caller, &headers)?;
@@ -113,4 +146,33 @@ fn broker(one: &MapBroker) -> Value {
         "reachable": one.reachable,
         "links": one.links.iter().map(link).collect::<Vec<_>>(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_broker_tells_how_clients_of_every_kind_reach_it() {
+        let at = |text: &str| text.parse::<SocketAddr>().unwrap();
+        let own = Addresses {
+            udp: vec![at("0.0.0.0:4600")],
+            tcp: vec![at("127.0.0.1:4600")],
+            quic: vec![at("0.0.0.0:4602"), at("[::]:4602")],
+            quic_links: vec![at("0.0.0.0:4603")],
+            streams: vec![
+                (Transport::Tls, at("0.0.0.0:4604")),
+                (Transport::Wss, at("198.51.100.9:4605")),
+            ],
+        };
+        let expected = [
+            "udp://198.51.100.1:4600",
+            "quic://198.51.100.1:4602",
+            "tls://198.51.100.1:4604",
+            "wss://198.51.100.9:4605",
+        ];
+        assert_eq!(ways("198.51.100.1:4600", Some(&own)), expected);
+        assert_eq!(ways("198.51.100.1:4600", None), expected[..1]);
+        assert!(ways("", None).is_empty());
+    }
 }

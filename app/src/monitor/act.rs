@@ -1,11 +1,13 @@
 //! What alerts lead to.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 
+use sangam_control::monitor::parse_id;
 use sangam_control::monitor::threshold::{Action, Actions, Alert, Thresholds};
 use sangam_control::monitor::webhook::{Webhooks, webhooks};
 use sangam_model::BrokerId;
-use sangam_node::Broker;
+use sangam_node::{Broker, PinnedBy};
 
 /// Acts on alerts: logs each, and does what its rule says.
 pub(crate) struct Follow {
@@ -66,7 +68,17 @@ impl Follow {
 
 /// Acts on this process' own broker.
 #[derive(Debug)]
-struct Own(Weak<Broker>);
+struct Own {
+    broker: Weak<Broker>,
+    raised: Raised,
+}
+
+/// Rule, address and peer.
+type AlertKey = (usize, Option<String>, Option<String>);
+
+/// What raised alerts want links to cost. Bounded as what is watched is.
+#[derive(Debug, Default)]
+struct Raised(BTreeMap<AlertKey, (BrokerId, u16)>);
 
 /// What a link costs that is to be spared: as much as a second of delay.
 const RAISED: u16 = 10_000;
@@ -74,12 +86,29 @@ const RAISED: u16 = 10_000;
 const INVALID: u16 = u16::MAX;
 
 impl Own {
-    fn weigh(&self, alert: &Alert, weight: u16) {
-        let peer = alert.peer.as_deref();
-        let peer = peer.and_then(|peer| u32::from_str_radix(peer, 16).ok());
-        if let (Some(broker), Some(peer)) = (self.0.upgrade(), peer) {
-            broker.weigh(BrokerId(peer), alert.raised.then_some(weight));
+    fn weigh(&mut self, alert: &Alert, weight: u16) {
+        if let (Some(broker), Some((peer, weight))) =
+            (self.broker.upgrade(), self.raised.take(alert, weight))
+        {
+            broker.weigh(peer, PinnedBy::Threshold, weight);
         }
+    }
+}
+
+impl Raised {
+    /// Takes an alert; whose link costs what from now on.
+    fn take(&mut self, alert: &Alert, weight: u16) -> Option<(BrokerId, Option<u16>)> {
+        let key = (alert.rule, alert.address.clone(), alert.peer.clone());
+        let peer = if alert.raised {
+            let peer = parse_id(alert.peer.as_deref()?)?;
+            self.0.insert(key, (peer, weight));
+            peer
+        } else {
+            self.0.remove(&key)?.0
+        };
+        // Another rule may still want the link to cost more, or this one by another way to it.
+        let wanted = self.0.values().filter(|(other, _)| *other == peer);
+        Some((peer, wanted.map(|(_, weight)| *weight).max()))
     }
 }
 
@@ -95,7 +124,7 @@ impl Actions for Own {
     fn drain(&mut self, alert: &Alert) {
         if !alert.raised {
             tracing::info!("the broker stays drained until it is started anew");
-        } else if let Some(broker) = self.0.upgrade() {
+        } else if let Some(broker) = self.broker.upgrade() {
             broker.drain();
         }
     }
@@ -108,7 +137,10 @@ pub(crate) fn follow(broker: Option<&Arc<Broker>>) -> Follow {
     tokio::spawn(postman.run());
     Follow {
         actions: match broker {
-            Some(broker) => Box::new(Own(Arc::downgrade(broker))),
+            Some(broker) => Box::new(Own {
+                broker: Arc::downgrade(broker),
+                raised: Raised::default(),
+            }),
             None => Box::new(NoActions),
         },
         webhooks,
@@ -140,4 +172,39 @@ impl Actions for NoActions {
 
 fn unsupported(alert: &Alert) {
     tracing::warn!(action = ?alert.action, "this action cannot be taken here; the alert stands");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn alert(rule: usize, raised: bool) -> Alert {
+        Alert {
+            schema: 1,
+            rule,
+            raised,
+            measure: "link.loss_ppm".to_owned(),
+            value: None,
+            bound: 0.0,
+            action: Action::RaiseWeight,
+            broker: String::new(),
+            name: String::new(),
+            peer: Some("0000000a".to_owned()),
+            address: Some("[::1]:4600".to_owned()),
+            unix_ms: 0,
+        }
+    }
+
+    #[test]
+    fn a_link_costs_what_the_dearest_raised_alert_says_until_all_are_cleared() {
+        let mut raised = Raised::default();
+        let peer = BrokerId(10);
+        let cost = |weight| Some((peer, weight));
+        assert_eq!(raised.take(&alert(0, true), INVALID), cost(Some(INVALID)));
+        assert_eq!(raised.take(&alert(1, true), RAISED), cost(Some(INVALID)));
+        assert_eq!(raised.take(&alert(0, false), INVALID), cost(Some(RAISED)));
+        assert_eq!(raised.take(&alert(1, false), RAISED), cost(None));
+        assert_eq!(raised.take(&alert(1, false), RAISED), None);
+        assert!(raised.0.is_empty());
+    }
 }

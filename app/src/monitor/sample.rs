@@ -109,14 +109,13 @@ impl Sampler {
             let bps = |now: u64, before: u64| {
                 (now.saturating_sub(before) as f64 * 8.0 / seconds).round() as u64
             };
-            let weight = |peer| brief.weights.iter().find(|(id, _)| *id == peer);
+            let weight = |peer| brief.weights.iter().find(|(id, ..)| *id == peer);
+            let weight = one.peer.and_then(|(peer, _)| weight(peer));
             LinkReport {
                 in_bps: before.map(|(before, _)| bps(one.received.bytes, *before)),
                 out_bps: before.map(|(_, before)| bps(one.sent.bytes, *before)),
-                weight: one
-                    .peer
-                    .and_then(|(peer, _)| weight(peer))
-                    .map(|(_, weight)| u32::from(*weight)),
+                weight: weight.map(|(_, weight, _)| u32::from(*weight)),
+                pinned_by: weight.and_then(|(.., by)| by.map(|by| by.name().to_owned())),
                 ..link(one)
             }
         };

@@ -167,6 +167,7 @@ pub(super) fn link_report(told: &Link, known: Option<[&str; 2]>) -> LinkReport {
         up: figures[link::UP] == Some(1),
         suspect: figures[link::SUSPECT].map(|value| value != 0),
         weight: small(link::WEIGHT),
+        pinned_by: None,
         rtt_us: figures[link::RTT_US],
         jitter_us: figures[link::JITTER_US],
         loss_ppm: small(link::LOSS_PPM),

@@ -212,6 +212,7 @@ mod tests {
             up: true,
             suspect: Some(false),
             weight: Some(1_234),
+            pinned_by: Some("configuration".to_owned()),
             rtt_us: Some(123_456),
             jitter_us: Some(12_345),
             loss_ppm: Some(12_345),

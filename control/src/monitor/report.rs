@@ -174,6 +174,9 @@ pub struct LinkReport {
     /// Cost in the broker network map.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub weight: Option<u32>,
+    /// Who fixed that, if it is not measured: `threshold`, `configuration` or `command`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pinned_by: Option<String>,
     /// Smoothed round trip in microseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rtt_us: Option<u64>,
@@ -232,10 +235,10 @@ impl BrokerReport {
             && self.drops.len() <= DROPS_MAX
             && self.drops.iter().all(|drops| word(&drops.reason))
             && self.links.len() <= LINKS_MAX
-            && self
-                .links
-                .iter()
-                .all(|link| word(&link.address) && word(&link.transport))
+            && self.links.iter().all(|link| {
+                let pinned_by = link.pinned_by.as_deref().is_none_or(word);
+                word(&link.address) && word(&link.transport) && pinned_by
+            })
             && self.interest.len() <= INTEREST_MAX
             && self.interest.iter().all(|filter| topic(filter))
             && self.origins.len() <= ORIGINS_MAX

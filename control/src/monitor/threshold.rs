@@ -2,8 +2,8 @@
 //! threshold is reached then the broker node can be informed to take actions to correct the
 //! situation" (Wu et al., section 3.1 (2)).
 //!
-//! A [`Rule`] is raised once its measure was above the bound for as long as the rule says, and
-//! cleared once it is at or below the lower bound: the band between the two keeps it from
+//! A [`Rule`] is raised once its measure was past the bound for as long as the rule says, and
+//! cleared once it is back at the bound for that: the band between the two keeps it from
 //! fluttering.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -17,7 +17,7 @@ use super::report::{BrokerReport, LinkReport};
 
 /// Rules of one configuration.
 pub const RULES_MAX: usize = 64;
-/// Things above their bound that are watched at once; further ones wait for room, counted.
+/// Things past their bound that are watched at once; further ones wait for room, counted.
 const WATCHED_MAX: usize = 16_384;
 
 /// A measure of a link or of a broker.
@@ -45,16 +45,27 @@ pub enum Action {
     Webhook,
 }
 
+/// On which side of a bound is too much, or too little.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// Too much.
+    Above,
+    /// Too little.
+    Below,
+}
+
 /// A bound, and what follows when it is passed.
 #[derive(Clone, Debug)]
 pub struct Rule {
     /// What is measured.
     pub subject: Subject,
-    /// Raised above this, in the measure's unit.
-    pub above: f64,
-    /// Cleared at or below this; not above `above`.
-    pub below: f64,
-    /// How long it must stay above.
+    /// On which side of the bound it is raised.
+    pub side: Side,
+    /// Raised past this, in the measure's unit.
+    pub bound: f64,
+    /// Cleared at this or on its other side; not past `bound`.
+    pub clear: f64,
+    /// How long it must stay past its bound.
     pub hold: Duration,
     /// What to do.
     pub action: Action,
@@ -104,8 +115,8 @@ pub trait Actions {
     fn drain(&mut self, broker: &Alert);
 }
 
-/// Which rule, at which broker, at which link.
-type Key = (usize, BrokerId, Option<String>);
+/// Which rule, at which broker, at which link: the address and who is there.
+type Key = (usize, BrokerId, Option<(String, Option<BrokerId>)>);
 
 #[derive(Clone, Copy, Debug)]
 struct Watched {
@@ -150,6 +161,15 @@ impl std::fmt::Display for Subject {
     }
 }
 
+impl Side {
+    fn is_past(self, value: f64, bound: f64) -> bool {
+        match self {
+            Self::Above => value > bound,
+            Self::Below => value < bound,
+        }
+    }
+}
+
 impl Thresholds {
     /// Watches by these rules; those past [`RULES_MAX`] are left out.
     #[must_use]
@@ -186,13 +206,14 @@ impl Thresholds {
             match self.rules[number].subject {
                 Subject::Broker(measure) => {
                     let key = (number, report.broker, None);
-                    self.check(now, (&key, (measure.of)(report)), (report, None));
+                    self.check(now, (&key, (measure.of)(report)), report);
                     seen.push(key);
                 }
                 Subject::Link(measure) => {
                     for link in &report.links {
-                        let key = (number, report.broker, Some(link.address.clone()));
-                        self.check(now, (&key, (measure.of)(link)), (report, Some(link)));
+                        let at = (link.address.clone(), link.peer);
+                        let key = (number, report.broker, Some(at));
+                        self.check(now, (&key, (measure.of)(link)), report);
                         seen.push(key);
                     }
                 }
@@ -206,7 +227,7 @@ impl Thresholds {
             .cloned()
             .collect();
         for key in gone {
-            self.clear(&key, None, (report, None));
+            self.clear(&key, None, report);
         }
     }
 
@@ -220,62 +241,54 @@ impl Thresholds {
         let of_it = |key: &&Key| key.1 == report.broker;
         let keys: Vec<Key> = self.watched.keys().filter(of_it).cloned().collect();
         for key in keys {
-            self.clear(&key, None, (report, None));
+            self.clear(&key, None, report);
         }
     }
 
-    fn check(
-        &mut self,
-        now: Time,
-        (key, value): (&Key, Option<f64>),
-        at: (&BrokerReport, Option<&LinkReport>),
-    ) {
+    fn check(&mut self, now: Time, (key, value): (&Key, Option<f64>), report: &BrokerReport) {
         let rule = &self.rules[key.0];
-        let Some(value) = value.filter(|value| *value > rule.below) else {
-            return self.clear(key, value, at);
+        let stays = |value: &f64| rule.side.is_past(*value, rule.clear);
+        let Some(value) = value.filter(stays) else {
+            return self.clear(key, value, report);
         };
-        let (above, hold) = (value > rule.above, rule.hold);
+        let (past, hold) = (rule.side.is_past(value, rule.bound), rule.hold);
         let full = self.watched.len() >= WATCHED_MAX;
         match self.watched.get_mut(key) {
             Some(watched) if watched.raised => {}
             // Back in the band before its time: it has to start again.
-            Some(_) if !above => {
+            Some(_) if !past => {
                 self.watched.remove(key);
             }
             Some(watched) if now.since(watched.since) < hold => {}
             Some(watched) => {
                 watched.raised = true;
-                self.alert(key, Some(value), at);
+                self.alert(key, Some(value), report);
             }
-            None if !above => {}
+            None if !past => {}
             None if full => self.unwatched += 1,
             None => {
                 let raised = hold.is_zero();
                 self.watched
                     .insert(key.clone(), Watched { since: now, raised });
                 if raised {
-                    self.alert(key, Some(value), at);
+                    self.alert(key, Some(value), report);
                 }
             }
         }
     }
 
-    fn clear(&mut self, key: &Key, value: Option<f64>, at: (&BrokerReport, Option<&LinkReport>)) {
+    fn clear(&mut self, key: &Key, value: Option<f64>, report: &BrokerReport) {
         if self
             .watched
             .remove(key)
             .is_some_and(|watched| watched.raised)
         {
-            self.alert(key, value, at);
+            self.alert(key, value, report);
         }
     }
 
-    fn alert(
-        &mut self,
-        key: &Key,
-        value: Option<f64>,
-        (report, link): (&BrokerReport, Option<&LinkReport>),
-    ) {
+    fn alert(&mut self, key: &Key, value: Option<f64>, report: &BrokerReport) {
+        let (address, peer) = key.2.clone().unzip();
         let rule = &self.rules[key.0];
         let raised = self.watched.get(key).is_some_and(|watched| watched.raised);
         self.alerts.push_back(Alert {
@@ -284,12 +297,12 @@ impl Thresholds {
             raised,
             measure: rule.subject.to_string(),
             value,
-            bound: if raised { rule.above } else { rule.below },
+            bound: if raised { rule.bound } else { rule.clear },
             action: rule.action,
             broker: report.broker.to_string(),
             name: report.name.clone(),
-            peer: link.and_then(|link| link.peer).map(|peer| peer.to_string()),
-            address: key.2.clone(),
+            peer: peer.flatten().map(|peer| peer.to_string()),
+            address,
             unix_ms: report.at.unix_ms,
         });
     }
@@ -302,8 +315,9 @@ mod tests {
     fn rule(measure: &str, above: f64, below: f64) -> Rule {
         Rule {
             subject: Subject::named(measure).unwrap(),
-            above,
-            below,
+            side: Side::Above,
+            bound: above,
+            clear: below,
             hold: Duration::from_secs(2),
             action: Action::Alert,
             url: None,
@@ -314,6 +328,7 @@ mod tests {
         BrokerReport {
             links: vec![LinkReport {
                 address: "[::1]:4600".to_owned(),
+                peer: Some(BrokerId(0xab)),
                 loss_ppm: Some(ppm),
                 ..LinkReport::default()
             }],
@@ -358,6 +373,42 @@ mod tests {
         let cleared = thresholds.poll().unwrap();
         assert_eq!((cleared.raised, cleared.value), (false, None));
         assert_eq!(cleared.address.as_deref(), Some("[::1]:4600"));
+        assert_eq!(
+            cleared.peer.as_deref(),
+            Some("000000ab"),
+            "for whom it was raised"
+        );
+    }
+
+    #[test]
+    fn another_broker_at_the_same_address_is_another_link() {
+        let mut thresholds = Thresholds::new(vec![Rule {
+            hold: Duration::ZERO,
+            ..rule("link.loss_ppm", 1.0, 1.0)
+        }]);
+        let mut report = lossy(9);
+        thresholds.handle(Time::ZERO, &report);
+        report.links[0].peer = Some(BrokerId(0xcd));
+        thresholds.handle(Time::ZERO, &report);
+        let said = std::iter::from_fn(|| thresholds.poll());
+        let said = said.map(|alert| (alert.raised, alert.peer.unwrap()));
+        let expected = [(true, "000000ab"), (true, "000000cd"), (false, "000000ab")];
+        assert_eq!(
+            said.collect::<Vec<_>>(),
+            expected.map(|(raised, peer)| (raised, peer.to_owned()))
+        );
+    }
+
+    #[test]
+    fn too_little_raises_as_too_much_does() {
+        let mut thresholds = Thresholds::new(vec![Rule {
+            side: Side::Below,
+            ..rule("link.loss_ppm", 10.0, 20.0)
+        }]);
+        let losses = [10, 9, 9, 9, 15, 19, 20, 15, 9, 11];
+        let raised = [None, None, None, Some(true), None, None, Some(false), None];
+        let expected = [&raised[..], &[None, None]].concat();
+        assert_eq!(timeline(&mut thresholds, &losses), expected);
     }
 
     #[test]

@@ -87,8 +87,13 @@ impl Weigher {
         settled
     }
 
-    /// Fixes the weight, or lets measurements decide again. Whether it changed.
+    /// Fixes the weight, or lets measurements decide again: the next one counts at once. Whether
+    /// it changed.
     pub fn pin(&mut self, weight: Option<u16>) -> bool {
+        if weight.is_none() && self.pinned.is_some() {
+            // What was fixed says nothing of the link.
+            (self.changed, self.differs) = (None, None);
+        }
         self.pinned = weight;
         let before = self.weight;
         self.weight = weight.map_or(self.weight, |weight| weight.max(1));
@@ -163,5 +168,16 @@ mod tests {
         assert_eq!(weigher.weight(), 7);
         assert!(weigher.pin(Some(9)) && !weigher.pin(None));
         assert!(weigher.measure(Time::ZERO, &rtt(500)));
+    }
+
+    #[test]
+    fn what_is_measured_counts_at_once_when_a_weight_is_pinned_no_more() {
+        let mut weigher = Weigher::new(None);
+        weigher.measure(Time::ZERO, &rtt(20));
+        let before = weigher.weight();
+        weigher.pin(Some(10_000));
+        weigher.pin(None);
+        assert!(weigher.measure(Time::from_millis(1_000), &rtt(20)));
+        assert_eq!(weigher.weight(), before);
     }
 }

@@ -11,7 +11,7 @@ use sangam_io::tls::{Identity, Roots};
 use sangam_model::{BrokerId, Filter, Incarnation, MediaInfo, Topic, limits};
 use sangam_reliable::Limits;
 
-use crate::{Authority, Multicast};
+use crate::{Authority, LinkRules, Multicast};
 
 pub use neighbour::{LinkWay, Neighbour, StreamWay};
 
@@ -201,6 +201,8 @@ pub struct BrokerConfig {
     pub public_ways: Vec<LinkWay>,
     /// Networks from which neighbour brokers may dial.
     pub accept_links: Vec<Network>,
+    /// What holds for links with certain brokers.
+    pub rules: LinkRules,
     /// Legs that exist from the start.
     pub legs: Vec<LegSpec>,
     /// Reliable topics.
@@ -285,6 +287,7 @@ impl Default for BrokerConfig {
                 address: loopback.ip(),
                 prefix: 8,
             }],
+            rules: LinkRules::default(),
             legs: Vec::new(),
             reliable: ReliableConfig::default(),
             gateways: Vec::new(),

@@ -1,5 +1,6 @@
 //! Whether a broker that calls may come in, by whichever door: datagrams, QUIC or a stream.
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
 use sangam_broker::{DropReason, LinkId};
@@ -7,6 +8,7 @@ use sangam_model::{BrokerId, Incarnation};
 use sangam_wire::Refusal;
 
 use super::Lane;
+use super::dial::Rungs;
 use super::link::Via;
 use crate::welcome;
 
@@ -70,6 +72,9 @@ impl Lane {
         if !self.is_proof(call) || call.peer.0 == self.id || self.aside {
             return Err(Refusal::Identity);
         }
+        if self.links.forbidden.contains(&call.peer.0) {
+            return Err(Refusal::Forbidden);
+        }
         let mut networks = self.accept_links.iter();
         let trusted = known.is_some()
             || self.links.is_neighbour(call.from)
@@ -84,6 +89,20 @@ impl Lane {
         match call.proof {
             Proof::Network => true,
             Proof::Certificate(shown) => shown == Some(call.peer.0),
+        }
+    }
+
+    /// No link with these from now on.
+    pub(super) fn forbid(&mut self, forbidden: BTreeSet<BrokerId>) {
+        self.links.forbidden = forbidden;
+        // Whom we dial may be allowed again.
+        self.stir_ladders();
+        for id in self.links.ids() {
+            let peer = self.links.get(id).and_then(|link| link.peer);
+            if peer.is_some_and(|(peer, _)| self.links.forbidden.contains(&peer)) {
+                self.drop_link(id, Refusal::Forbidden);
+                self.tell_ladder(id, Rungs::rest);
+            }
         }
     }
 

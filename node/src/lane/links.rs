@@ -1,6 +1,6 @@
 //! The links to neighbour brokers: dialled or accepted, watched, and given up.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
@@ -28,6 +28,8 @@ pub(crate) struct LinkTable {
     sockets: Vec<bool>,
     pub(super) links: Vec<Option<Link>>,
     addresses: HashMap<SocketAddr, LinkId>,
+    /// With whom there is no link.
+    pub(super) forbidden: BTreeSet<BrokerId>,
     shown: Arc<Mutex<Vec<LinkInfo>>>,
     show_at: Time,
     seed: u64,
@@ -45,6 +47,7 @@ impl LinkTable {
             sockets: udp.iter().map(SocketAddr::is_ipv6).collect(),
             links: Vec::new(),
             addresses: HashMap::new(),
+            forbidden: config.rules.forbidden.clone(),
             shown,
             show_at: Time::ZERO,
             seed: config.seed(),

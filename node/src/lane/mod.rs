@@ -371,6 +371,7 @@ impl Lane {
                 LaneCommand::Carry { link, message } => self.carry(link, message),
                 LaneCommand::Dial(neighbour) => self.dial(&neighbour),
                 LaneCommand::HangUp(address) => self.hang_up_at(address),
+                LaneCommand::Forbid(brokers) => self.forbid(brokers),
                 LaneCommand::StepAside => self.step_aside(),
                 LaneCommand::Stop => self.stopping = true,
             }

@@ -273,6 +273,11 @@ impl Lane {
             self.give_up(id);
             return false;
         }
+        if self.links.forbidden.contains(&peer.0) {
+            tracing::info!(broker = %peer.0, "a neighbour that is dialled is forbidden");
+            self.give_up(id);
+            return false;
+        }
         if self.is_second(id) {
             self.welcomed_beside(id, (peer, welcome));
             return false;

@@ -16,6 +16,7 @@ mod networks;
 mod organise;
 mod quic;
 mod quic_links;
+mod rules;
 mod segment_links;
 mod slow;
 mod stage;

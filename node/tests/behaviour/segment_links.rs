@@ -9,7 +9,7 @@ use sangam_broker::DropReason;
 use sangam_client::{Client, Outgoing, Received};
 use sangam_emulator::{Segment, with_privileges};
 use sangam_model::BrokerId;
-use sangam_node::{Broker, BrokerConfig, Multicast, Network};
+use sangam_node::{Broker, BrokerConfig, Multicast, Network, PinnedBy};
 
 use crate::support::shared::{Groups, Shared};
 use crate::support::*;
@@ -61,7 +61,7 @@ impl Lan {
             // A first measurement that a busy machine has disturbed would make a way by two links
             // the shortest for a minute.
             for peer in 1..=BROKERS as u32 {
-                broker.weigh(BrokerId(peer), Some(5));
+                broker.weigh(BrokerId(peer), PinnedBy::Configuration, Some(5));
             }
         }
         let subscribers = brokers[1..].iter().map(door).collect();

@@ -82,7 +82,7 @@ fn keep_told(server: &Server, path: &str, inbox: &Receiver<bool>) {
 
 fn tell(server: &Server, path: &str, records: bool) -> Result<Value, Failure> {
     match records {
-        true => server.put(path),
+        true => server.put(path, ""),
         false => server.delete(path),
     }
 }

@@ -3,6 +3,7 @@
 mod check;
 mod gather;
 mod route;
+mod rules;
 mod show;
 mod trace;
 
@@ -27,6 +28,9 @@ pub(super) fn run(args: &NetArgs, json: bool) -> Result<(), Failure> {
     let what = what.unwrap_or(NetCommand::Map { root: None });
     match &what {
         NetCommand::Watch { seconds } => return watch(args, *seconds, json),
+        NetCommand::Weigh { .. } | NetCommand::Forbid { .. } | NetCommand::Rules { .. } => {
+            return rules::run(args, &what, json);
+        }
         NetCommand::Check { expressions } => check::validate(expressions)?,
         _ => {}
     }
@@ -62,7 +66,11 @@ pub(super) fn run(args: &NetArgs, json: bool) -> Result<(), Failure> {
             return trace::run(args, network, (&topic, length), json);
         }
         NetCommand::Check { expressions } => return check::run(network, &expressions, json),
-        NetCommand::Watch { .. } => {}
+        // Done above.
+        NetCommand::Watch { .. }
+        | NetCommand::Weigh { .. }
+        | NetCommand::Forbid { .. }
+        | NetCommand::Rules { .. } => {}
     }
     Ok(())
 }

@@ -109,8 +109,15 @@ fn cost(network: &Network, from: BrokerId, to: BrokerId) -> String {
     let Some(link) = link(from, to).or_else(|| link(to, from)) else {
         return String::new();
     };
-    let weight = link.weight.map(|weight| format!(", weight {weight}"));
+    let weight = weight(link).map(|weight| format!(", weight {weight}"));
     format!("  [{}{}]", ms(link.rtt_us), weight.unwrap_or_default())
+}
+
+/// With who fixed it, if it is not measured.
+fn weight(link: &LinkReport) -> Option<String> {
+    let weight = link.weight?;
+    let by = link.pinned_by.as_deref().map(|by| format!(" ({by})"));
+    Some(format!("{weight}{}", by.unwrap_or_default()))
 }
 
 /// Links between brokers that reach each other, but not by this tree.
@@ -170,7 +177,7 @@ fn cells(link: &LinkReport, stale: bool) -> Vec<String> {
     vec![
         state.to_owned(),
         link.transport.clone(),
-        known(link.weight),
+        weight(link).unwrap_or_else(|| UNKNOWN.to_owned()),
         ms(link.rtt_us),
         ms(link.jitter_us),
         loss.unwrap_or_else(|| UNKNOWN.to_owned()),

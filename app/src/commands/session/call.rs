@@ -62,8 +62,8 @@ impl Server {
         self.call("POST", path, json)
     }
 
-    pub(in crate::commands) fn put(&self, path: &str) -> Result<Value, Failure> {
-        self.call("PUT", path, "")
+    pub(in crate::commands) fn put(&self, path: &str, json: &str) -> Result<Value, Failure> {
+        self.call("PUT", path, json)
     }
 
     pub(in crate::commands) fn delete(&self, path: &str) -> Result<Value, Failure> {

@@ -8,6 +8,7 @@ use sangam_route::Weigher;
 use sangam_wire::{LinkView, Message, Version};
 
 use super::joins::Key;
+use super::pins::{PinnedBy, Pins};
 use crate::LinkId;
 use crate::outbox::{Outbox, Pace};
 
@@ -42,8 +43,7 @@ const WAITING_MAX: usize = 16_384;
 #[derive(Debug, Default)]
 pub(super) struct Links {
     links: BTreeMap<LinkId, Link>,
-    /// Weights of links by neighbour, as operators fixed them.
-    pinned: BTreeMap<LinkId, u16>,
+    pub(super) pins: Pins,
 }
 
 /// A link that is up.
@@ -55,6 +55,8 @@ pub struct LinkRoute {
     pub peer: BrokerId,
     /// What crossing it costs.
     pub weight: u16,
+    /// Who fixed that, if it is not measured.
+    pub pinned: Option<PinnedBy>,
 }
 
 /// What a link is told about when its turn comes.
@@ -99,7 +101,7 @@ impl Links {
         let link = Link {
             peer,
             suspect: false,
-            weigher: Weigher::new(self.pinned.get(&id).copied()),
+            weigher: Weigher::new(self.pins.get(peer).map(|(_, weight)| weight)),
             outbox: Outbox::new(now, PACE),
             parts: VecDeque::new(),
             waiting: BTreeMap::new(),
@@ -173,6 +175,7 @@ impl Links {
             link: *id,
             peer: link.peer,
             weight: link.weigher.weight(),
+            pinned: self.pins.get(link.peer).map(|(by, _)| by),
         })
     }
 
@@ -183,15 +186,20 @@ impl Links {
             .is_some_and(|link| link.weigher.measure(now, measured))
     }
 
-    /// Whether the weight changed. It holds for the link whenever it is up.
-    pub(super) fn pin(&mut self, id: LinkId, weight: Option<u16>) -> bool {
-        match weight {
-            Some(weight) => self.pinned.insert(id, weight.max(1)),
-            None => self.pinned.remove(&id),
-        };
-        self.links
-            .get_mut(&id)
-            .is_some_and(|link| link.weigher.pin(weight))
+    /// Whether the weight of a link that is up changed; `None` if there was no room. It holds for
+    /// this neighbour whenever there is a link to it.
+    pub(super) fn pin(
+        &mut self,
+        peer: BrokerId,
+        (by, weight): (PinnedBy, Option<u16>),
+    ) -> Option<bool> {
+        if !self.pins.set(peer, by, weight) {
+            return None;
+        }
+        let held = self.pins.get(peer).map(|(_, weight)| weight);
+        let links = self.links.values_mut().filter(|link| link.peer == peer);
+        let changed = links.filter_map(|link| link.weigher.pin(held).then_some(()));
+        Some(changed.count() > 0)
     }
 
     pub(super) fn tell(&mut self, id: LinkId, item: Item) {

@@ -29,12 +29,14 @@ mod joins;
 mod links;
 mod map;
 mod own;
+mod pins;
 mod receive;
 mod ways;
 
 pub use links::LinkRoute;
 pub use map::{EXPIRY, ORIGINS_MAX, REFRESH};
 pub use own::WIDE_FILTERS_MAX;
+pub use pins::{PINS_MAX, PinnedBy};
 
 /// Single changes reported before they are reported as [`Change::All`].
 const CHANGES_MAX: usize = 64;
@@ -251,12 +253,26 @@ impl Routing {
         self.handle(now, RoutingInput::Tick);
     }
 
-    /// Fixes a link's weight, or lets measurements decide again.
-    pub fn pin(&mut self, now: Time, link: LinkId, weight: Option<u16>) {
-        if self.links.pin(link, weight) {
+    /// Fixes what crossing the link to a neighbour costs, whenever there is one, or takes that
+    /// back: then what was fixed by a lower rank holds, or what is measured. At most [`PINS_MAX`]
+    /// neighbours have a fixed weight; whether there was room.
+    pub fn pin(&mut self, now: Time, peer: BrokerId, pin: (PinnedBy, Option<u16>)) -> bool {
+        let pinned = self.links.pin(peer, pin);
+        if pinned == Some(true) {
             self.own_links_changed();
         }
         self.handle(now, RoutingInput::Tick);
+        pinned.is_some()
+    }
+
+    /// All fixed weights that hold, and who fixed them.
+    pub fn pins(&self) -> impl Iterator<Item = (BrokerId, u16, PinnedBy)> + '_ {
+        self.links.pins.all()
+    }
+
+    /// Neighbours whose weight one has fixed, whether or not it is outranked.
+    pub fn pinned_by(&self, by: PinnedBy) -> impl Iterator<Item = BrokerId> + '_ {
+        self.links.pins.of(by)
     }
 
     /// Takes what happened.

@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use sangam_broker::{
-    Change, Description, EXPIRY, LinkId, REFRESH, Routing, RoutingError, RoutingInput,
+    Change, Description, EXPIRY, LinkId, PinnedBy, REFRESH, Routing, RoutingError, RoutingInput,
     RoutingOutput, Standing, WIDE_FILTERS_MAX,
 };
 use sangam_model::{BrokerId, Class, Filter, Incarnation, Measured, Scope, Time, Topic};

@@ -228,9 +228,37 @@ fn what_links_measure_becomes_their_weight() {
     let own = states(&said);
     let weights: Vec<_> = own[0].1.links.iter().map(|link| link.weight).collect();
     assert_eq!(weights, [203, 3]);
-    broker.routing.pin(broker.now, TO_A, Some(5));
+    let pin = (PinnedBy::Threshold, Some(5));
+    assert!(broker.routing.pin(broker.now, A, pin));
     broker.later(Duration::from_millis(20));
     assert_eq!(broker.routing.links().next().unwrap().weight, 5);
+}
+
+#[test]
+fn a_weight_belongs_to_the_neighbour_and_not_to_the_number_of_the_link() {
+    let mut broker = broker();
+    let pin = |weight| (PinnedBy::Threshold, weight);
+    assert!(broker.routing.pin(broker.now, A, pin(Some(10_000))));
+    broker.does(RoutingInput::LinkDown(TO_A));
+    broker.does(RoutingInput::LinkUp(TO_A, C));
+    let route = |broker: &Broker, peer| broker.routing.links().find(|link| link.peer == peer);
+    let weight = |broker: &Broker, peer| route(broker, peer).map(|link| link.weight);
+    assert_eq!(
+        weight(&broker, C),
+        weight(&broker, B),
+        "as any that is not measured"
+    );
+    broker.does(RoutingInput::LinkUp(LinkId(9), A));
+    assert_eq!(weight(&broker, A), Some(10_000), "by whichever link");
+    broker.does(RoutingInput::LinkDown(LinkId(9)));
+    assert!(broker.routing.pin(broker.now, A, pin(None)));
+    broker.does(RoutingInput::LinkUp(LinkId(9), A));
+    assert_eq!(
+        weight(&broker, A),
+        weight(&broker, B),
+        "taken back while it was down"
+    );
+    assert_eq!(route(&broker, A).and_then(|link| link.pinned), None);
 }
 
 #[test]
