@@ -176,7 +176,8 @@ fn paced<T>(
 }
 
 fn dropped(run: &Run) -> f64 {
-    run.outcome.drops().values().sum()
+    // An empty sum of floating-point numbers is a negative zero.
+    run.outcome.drops().values().fold(0.0, |all, one| all + one)
 }
 
 /// CPU per packet as the limit counts it: where sockets are read, the readers are part of it.
