@@ -234,7 +234,7 @@ mod tests {
 
     #[test]
     fn the_load_is_lowered_until_nothing_is_dropped() {
-        let run = |most: f64| paced(|loaded| Ok(loaded), |loaded| (loaded - most).max(0.0));
+        let run = |most: f64| paced(Ok, |loaded| (loaded - most).max(0.0));
         assert_eq!(run(0.9).ok(), Some(0.8));
         assert_eq!(run(0.5).ok(), Some(0.4));
         assert_eq!(run(0.1).ok(), Some(0.25));

@@ -35,7 +35,7 @@ pub(super) fn run(options: &Options) -> Result<Reports, Error> {
     progress.at("how many participants a broker could carry");
     let many = loaded::find(|users| {
         let outcome = pass(&[2, users, FEW], SEARCH_SPAN)?;
-        Ok(loaded::busiest_percent(&outcome, BETWEEN))
+        Ok(loaded::load_percent(&outcome, BETWEEN))
     })?;
     let many = scaled(many, options);
     progress.step();
@@ -109,9 +109,10 @@ fn notes() -> Vec<String> {
         "Latencies are those of the last broker's measured participants. What a broker between \
          adds is the difference of the medians to the way of two brokers.",
         "The loaded broker has the participants at which its busiest thread takes 80 % of a core, \
-         found by a search; `busiest_thread_percent` is what it took within the row, and a row \
-         that was not between 70 and 90 % is missed. They are sinks, so that reading does not take \
-         the brokers' processors.",
+         found by a search among those at which nothing is dropped or late; \
+         `busiest_thread_percent` is what it took within the row, and a row that was not between \
+         70 and 90 % is missed. They are sinks, so that reading does not take the brokers' \
+         processors.",
     ]
     .map(str::to_owned)
     .to_vec()

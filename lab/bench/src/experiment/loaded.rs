@@ -1,5 +1,6 @@
 //! A broker at 80 %: how many participants that takes, and whether a run was there.
 
+use super::BAD_PERCENT_MAX;
 use crate::error::Error;
 use crate::report::{Bound, Verdict};
 use crate::scenario::Outcome;
@@ -10,6 +11,8 @@ const LOADED: f64 = 80.0;
 const NEAR: [f64; 2] = [70.0, 90.0];
 /// The search ends so near.
 const NEAR_ENOUGH: f64 = 4.0;
+/// How a broker counts that is loaded with more than it can do, at least.
+const OVER: f64 = 110.0;
 /// Participants the search begins with.
 const FIRST: usize = 1_000;
 /// More take longer to join than they are worth.
@@ -56,6 +59,21 @@ pub(super) fn busiest_percent(outcome: &Outcome, broker: usize) -> f64 {
     })
 }
 
+/// The same for a search: a broker that drops, or is late, is beyond its capacity, however little of
+/// a core others on the machine leave to it.
+pub(super) fn load_percent(outcome: &Outcome, broker: usize) -> f64 {
+    let dropped: f64 = outcome.drops().values().sum();
+    let is_over = dropped > 0.0 || outcome.worst_percent() > BAD_PERCENT_MAX;
+    beyond(busiest_percent(outcome, broker), is_over)
+}
+
+fn beyond(busiest: f64, is_over: bool) -> f64 {
+    match is_over {
+        true => busiest.max(OVER),
+        false => busiest,
+    }
+}
+
 /// Holds a run to having been where it was to be.
 pub(super) fn check(verdict: &mut Verdict, what: &str, percent: f64) {
     let name = format!("{what}: its busiest thread, in percent of a core");
@@ -88,6 +106,15 @@ mod tests {
     fn a_broker_that_few_overload_gets_fewer() {
         let users = find(|users| Ok(users as f64)).expect("it is found");
         assert_eq!(users, 80);
+    }
+
+    #[test]
+    fn a_broker_that_gets_too_little_of_a_core_is_not_loaded_ever_more() {
+        // Others leave it 70 %: from 10,000 on it drops, and its share says nothing any more.
+        let share = |users: usize| (users as f64 / 10_000.0 * 70.0).min(70.0);
+        let users = find(|users| Ok(beyond(share(users), users > 10_000)));
+        let users = users.expect("it ends");
+        assert!((7_000..=10_000).contains(&users), "{users}");
     }
 
     #[test]
