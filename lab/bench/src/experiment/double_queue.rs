@@ -176,10 +176,11 @@ fn notes() -> Vec<String> {
     [
         "`single` is the paper's baseline: one first-come-first-served thread that serves \
          neighbours first within each packet.",
-        "In the loaded rows the first broker has the participants at which its busiest thread takes \
-         80 % of a core with this kind of queuing, found by a search among those at which nothing \
-         is dropped or late; a row that was not between 70 and 90 % (`busiest_thread_percent`) is \
-         missed. They are sinks, so that reading does not take the brokers' processors.",
+        "In the loaded rows the first broker has the participants at which its busiest thread \
+         takes 80 % of a core with this kind of queuing, found by a search among those at which \
+         nothing is dropped or late; a row that was not between 70 and 90 % \
+         (`busiest_thread_percent`) is missed. They are sinks, so that reading does not take the \
+         brokers' processors.",
     ]
     .map(str::to_owned)
     .to_vec()

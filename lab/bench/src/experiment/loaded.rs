@@ -59,8 +59,8 @@ pub(super) fn busiest_percent(outcome: &Outcome, broker: usize) -> f64 {
     })
 }
 
-/// The same for a search: a broker that drops, or is late, is beyond its capacity, however little of
-/// a core others on the machine leave to it.
+/// The same for a search: a broker that drops, or is late, is beyond its capacity, however little
+/// of a core others on the machine leave to it.
 pub(super) fn load_percent(outcome: &Outcome, broker: usize) -> f64 {
     let dropped: f64 = outcome.drops().values().sum();
     let is_over = dropped > 0.0 || outcome.worst_percent() > BAD_PERCENT_MAX;

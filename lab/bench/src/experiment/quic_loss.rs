@@ -149,12 +149,12 @@ impl Path {
 
 fn notes() -> Vec<String> {
     [
-        "The camera and eight audio streams of one publisher cross the path at the same time. The \
-         path between the brokers is the only thing that loses, or the one between the receiver and \
-         its broker.",
+        "The camera and eight audio streams of one publisher cross the path at the same time. \
+         The path between the brokers is the only thing that loses, or the one between the \
+         receiver and its broker.",
         "Without repair what is lost is the path's own loss: at most what a path of 1 % loses, and \
-         four deviations. With repair the receiver asks for video that it misses (NACK) at once and \
-         each 150 ms, until it is a second old; what comes so took more than 100 ms \
+         four deviations. With repair the receiver asks for video that it misses (NACK) at once \
+         and each 150 ms, until it is a second old; what comes so took more than 100 ms \
          (late_percent). Brokers keep no audio to answer from, so nobody asks for it: beside \
          repaired video it must fare as without.",
     ]

@@ -105,6 +105,12 @@ impl Found {
         crossing.back.extend(back);
     }
 
+    /// The gaps of all whose way crossed what failed, in ms.
+    pub(super) fn gaps_ms(&self) -> impl Iterator<Item = f64> {
+        let all = self.audio.gaps.iter().chain(&self.video.gaps);
+        all.map(|gap| ms(*gap))
+    }
+
     /// A row for audio and one for video.
     pub(super) fn rows(
         &self,
