@@ -50,10 +50,15 @@ test: ## set up, then every check: style, lints, tidy, tests, bench smoke
 	@echo
 	@echo "all checks passed"
 
-lint: ## rustfmt, clippy and tidy
+# The fuzz targets are no members of the workspace, as running them needs nightly; to see that they
+# still compile does not, nor libFuzzer, whose C++ would take half a minute.
+lint: ## rustfmt, clippy, the fuzz targets, tidy, and cargo-deny where it is installed
 	@$(step) format cargo fmt --all --check
 	@$(step) clippy cargo clippy --workspace --all-targets --locked -- -D warnings
+	@$(step) fuzz-check env CUSTOM_LIBFUZZER_PATH=/none/libfuzzer.a \
+		cargo check --manifest-path fuzz/Cargo.toml --target-dir $(TARGET) --locked
 	@$(step) tidy cargo xtask tidy
+	@if cargo deny --version >/dev/null 2>&1; then $(MAKE) --no-print-directory deny; fi
 
 format: ## rewrite the code as rustfmt wants it
 	cargo fmt --all

@@ -90,7 +90,7 @@ pub(crate) enum Command {
     Replay(ReplayArgs),
     /// List, export and check recordings
     Archive(ArchiveArgs),
-    /// Show the main job: two linked brokers, a real clip, a live table
+    /// Show the main job: four linked brokers, a real clip, one of them killed, a live table
     Demo(DemoArgs),
     /// Show the network: map, links, brokers, the ways of a topic
     Net(NetArgs),

@@ -12,6 +12,7 @@ mod fanout;
 mod hop;
 mod limit;
 mod link_throughput;
+mod loaded;
 mod meetings;
 mod meetings_single_broker;
 mod placement;

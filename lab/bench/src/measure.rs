@@ -1,6 +1,7 @@
 //! What a measured receiver finds out about the stream it receives.
 
 mod frames;
+mod slices;
 mod window;
 
 use std::time::Duration;
@@ -10,7 +11,9 @@ use sangam_model::Time;
 
 use crate::load::{Load, Stamp};
 use frames::Frames;
+use slices::Slices;
 
+pub(crate) use slices::Slice;
 pub(crate) use window::Window;
 
 /// Uyar & Fox, section 2: packets that take longer count as lost.
@@ -34,6 +37,8 @@ pub(crate) struct Reception {
     latency_us: Histogram<u64>,
     seen: Vec<u64>,
     frames: Frames,
+    /// Latencies by the time of sending.
+    pub(crate) slices: Slices,
     first: Option<u32>,
     last: Option<(Time, Time)>,
     jitter_us: f64,
@@ -57,6 +62,7 @@ impl Reception {
                 .unwrap_or_else(|_| unreachable!("the bounds are constants and in order")),
             seen: Vec::new(),
             frames: Frames::default(),
+            slices: Slices::default(),
             first: None,
             last: None,
             jitter_us: 0.0,
@@ -89,6 +95,7 @@ impl Reception {
         let latency = arrived - stamp.sent;
         self.late += u64::from(latency > LATE);
         self.frames.take(stamp.sent, latency > LATE);
+        self.slices.take(stamp.sent, latency);
         self.latency_us
             .saturating_record(latency.as_micros().max(1) as u64);
         self.jitter(stamp.sent, arrived);
@@ -100,6 +107,7 @@ impl Reception {
         // Both have the same bounds, so nothing can fall outside.
         let _ = self.latency_us.add(&other.latency_us);
         self.frames.merge(&other.frames);
+        self.slices.merge(&other.slices);
         self.received += other.received;
         self.duplicates += other.duplicates;
         self.late += other.late;

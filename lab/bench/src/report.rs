@@ -43,6 +43,9 @@ pub(crate) struct Report {
     /// What the picture shows.
     #[serde(skip)]
     pub(crate) plot: Option<Plot>,
+    /// The rows of the picture, where those of the table are too few for one.
+    #[serde(skip)]
+    pub(crate) drawn: Vec<Row>,
 }
 
 impl Report {
@@ -58,6 +61,7 @@ impl Report {
             machine: Machine::here(),
             verdict: Verdict::default(),
             plot: None,
+            drawn: Vec::new(),
         }
     }
 
@@ -86,7 +90,11 @@ impl Report {
             ("md", self.to_markdown()),
         ];
         if let Some(plot) = &self.plot {
-            files.push(("svg", plot.draw(&self.title, &self.ours, &self.paper)?));
+            let ours = match self.drawn.is_empty() {
+                true => &self.ours,
+                false => &self.drawn,
+            };
+            files.push(("svg", plot.draw(&self.title, ours, &self.paper)?));
         }
         for (extension, text) in files {
             let path = folder.join(format!("{name}.{extension}"));

@@ -5,6 +5,7 @@ mod code;
 mod documented;
 mod links;
 mod lints;
+mod paths;
 mod size;
 mod words;
 
@@ -18,6 +19,7 @@ pub(crate) fn check(tree: &Tree, workspace: &Workspace) -> Vec<Finding> {
     findings.extend(size::check(tree));
     findings.extend(code::check(tree));
     findings.extend(links::check(tree));
+    findings.extend(paths::check(tree));
     findings.extend(words::check(tree));
     findings.extend(arrows::check(tree, workspace));
     findings.extend(documented::check(tree, workspace));

@@ -294,8 +294,8 @@ fn notes() -> Vec<String> {
     [
         "Participants join by the real hello and keep alive. Measured are the first, the last and \
          six at random places in the order of subscription; each must have less than 1 % of its \
-         packets lost or later than 100 ms. Runs of a few seconds have other shares of large frames \
-         than the load: `worst_bad_percent` weighs each kind of frame by its share of the load, \
+         packets lost or later than 100 ms. Runs of a few seconds have other shares of large \
+         frames than the load: `worst_bad_percent` weighs each kind of frame by its share of it, \
          `worst_in_run_percent` is the plain share.",
         "`limit_packets_per_s` is what raw sends would serve in time on all cores with the same \
          kind of receivers (until they have read it, where they read) and the same frames, mean of \

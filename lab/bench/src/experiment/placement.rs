@@ -12,7 +12,7 @@ use super::Reports;
 use crate::args::Options;
 use crate::error::Error;
 use crate::process::this_thread_cpu;
-use crate::report::{Bound, Report, Row};
+use crate::report::{Bound, Plot, Report, Row};
 
 const BLOCKS: usize = 400_000;
 /// From 8 disks to 18: 17 come and 7 go.
@@ -72,6 +72,7 @@ pub(super) fn run(_options: &Options) -> Result<Reports, Error> {
             .with("lookup_last_ns", last.copied().unwrap_or(0.0))
             .with("alarm_before_change", alarm);
         report.ours.push(row);
+        report.drawn.extend(outcome.by_change(name));
         if matches!(name, "straw2" | "random slicing" | "SCADDAR 128") {
             let check = |what: &str| format!("{what}, {name}");
             let verdict = &mut report.verdict;
@@ -79,6 +80,11 @@ pub(super) fn run(_options: &Options) -> Result<Reports, Error> {
             verdict.check(check("worst spread"), worst, Bound::AtMost(SPREAD_MAX));
         }
     }
+    report.plot = Some(Plot {
+        x: "changes",
+        y: "lookup_ns",
+        series: Some("way"),
+    });
     report.notes.push(format!(
         "{BLOCKS} blocks; {FIRST} to {} disks by {CHANGES} changes, one disk each, of which every \
          third but the first goes; spread is the coefficient of variation of blocks over disks, of \
@@ -118,6 +124,17 @@ fn measure(name: &str) -> Result<Outcome, DisksError> {
 }
 
 impl Outcome {
+    /// What a lookup costs after each change.
+    fn by_change(&self, name: &str) -> Vec<Row> {
+        let row = |(changes, lookup): (usize, &f64)| {
+            Row::default()
+                .with("way", name)
+                .with("changes", changes)
+                .with("lookup_ns", *lookup)
+        };
+        self.lookup.iter().enumerate().map(row).collect()
+    }
+
     /// Where every block is.
     fn look(&mut self, way: &dyn Placement) -> Vec<Option<DiskId>> {
         let mut keys = Random::new(2);

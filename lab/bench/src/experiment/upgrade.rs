@@ -57,9 +57,9 @@ pub(super) fn run(_options: &Options) -> Result<Reports, Error> {
     let mut report = Report::new("upgrade", title);
     let previous = previous();
     if previous.is_none() {
-        report.notes.push(format!(
-            "There was no previous release's program (`make previous`, or {PREVIOUS}): this one \
-             replaced itself."
+        report.verdict.not_measured(format!(
+            "there is no previous release's program (`make previous`, or {PREVIOUS}), this one \
+             replaced itself"
         ));
     }
     let progress = Progress::new(1);
@@ -90,6 +90,10 @@ pub(super) fn run(_options: &Options) -> Result<Reports, Error> {
         &mut report,
         &voice,
         (&ears, show.sent.load(Ordering::Relaxed)),
+        match previous {
+            Some(_) => "the previous release",
+            None => "this program itself",
+        },
     );
     report.notes.push(
         "Each subscriber and the publisher know all three brokers and go to another one when \
@@ -125,7 +129,7 @@ fn replace(brokers: &mut [Broker]) -> Result<(), Error> {
     Ok(())
 }
 
-fn judge(report: &mut Report, voice: &Voice, (ears, sent): (&[Ear], u32)) {
+fn judge(report: &mut Report, voice: &Voice, (ears, sent): (&[Ear], u32), from: &str) {
     for ear in ears {
         let (mut lost, mut twice) = (0, 0);
         for heard in &ear.heard {
@@ -139,6 +143,7 @@ fn judge(report: &mut Report, voice: &Voice, (ears, sent): (&[Ear], u32)) {
         report.ours.push(
             Row::default()
                 .with("broker", ear.name.clone())
+                .with("from", from)
                 .with("probes", u64::from(sent) * CLASSES.len() as u64)
                 .with("lost", lost as u64)
                 .with("duplicates", twice as u64),

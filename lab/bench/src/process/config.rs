@@ -50,17 +50,21 @@ pub(crate) enum Carrier {
     Udp,
     /// QUIC, with certificates of an authority that the bench makes.
     Quic,
+    /// A byte stream through TLS, with the same.
+    Tls,
 }
 
 /// Each broker of a network by QUIC has an address of its own.
 const QUIC_PORT: u16 = 4603;
+/// And of one by streams, where its clients are taken, too.
+const TLS_PORT: u16 = 4606;
 
 /// Where a broker takes clients of a transport, if it takes clients of each; `None` for UDP.
 pub(crate) const fn client_port(scheme: Scheme) -> Option<u16> {
     match scheme {
         Scheme::Quic => Some(4604),
         Scheme::Tcp => Some(4605),
-        Scheme::Tls => Some(4606),
+        Scheme::Tls => Some(TLS_PORT),
         Scheme::Ws => Some(4607),
         Scheme::Wss => Some(4608),
         _ => None,
@@ -83,6 +87,7 @@ impl Carrier {
         match self {
             Self::Udp => "udp",
             Self::Quic => "quic",
+            Self::Tls => "tls",
         }
     }
 
@@ -91,6 +96,7 @@ impl Carrier {
         match self {
             Self::Udp => udp,
             Self::Quic => SocketAddr::new(udp.ip(), QUIC_PORT),
+            Self::Tls => SocketAddr::new(udp.ip(), TLS_PORT),
         }
     }
 }
@@ -98,13 +104,17 @@ impl Carrier {
 impl Setup {
     /// Whether the broker shows a certificate.
     pub(super) fn is_certified(&self) -> bool {
-        self.clients || self.carrier == Carrier::Quic
+        self.clients || self.carrier != Carrier::Udp
     }
 
     /// Addresses for clients besides that for datagrams.
     fn client_addresses(&self, own: Ipv4Addr) -> String {
         if !self.clients {
-            return "tcp = []\n".to_owned();
+            return match self.carrier {
+                // Neighbours call where clients do.
+                Carrier::Tls => format!("tcp = []\ntls = [\"{own}:{TLS_PORT}\"]\n"),
+                Carrier::Udp | Carrier::Quic => "tcp = []\n".to_owned(),
+            };
         }
         let ports = Scheme::ALL.into_iter().filter_map(|scheme| {
             let port = client_port(scheme)?;
@@ -121,17 +131,12 @@ impl Setup {
             Some(site) => (site.v4(), "10.0.0.0/8"),
         };
         let quic_links = match self.carrier {
-            Carrier::Udp => String::new(),
+            Carrier::Udp | Carrier::Tls => String::new(),
             Carrier::Quic => format!("quic_links = [\"{udp}:{QUIC_PORT}\"]\n"),
         };
         let webrtc = match self.webrtc {
             true => format!("webrtc = [\"{udp}:0\"]\n"),
             false => String::new(),
-        };
-        // An earlier release knows fewer keys.
-        let reliable = match self.program {
-            Some(_) => "",
-            None => "\n[reliable]\ntopic_mib = 128\n",
         };
         let clients = self.client_addresses(udp);
         let mut text = format!(
@@ -150,8 +155,7 @@ impl Setup {
              [auth]\n\
              required = false\n\n\
              [limits]\n\
-             clients_per_address = 262144\n\
-             {reliable}",
+             clients_per_address = 262144\n",
             self.number,
             self.shards,
             self.queuing.name(),
@@ -169,6 +173,7 @@ impl Setup {
         let scheme = match self.carrier {
             Carrier::Udp => "",
             Carrier::Quic => "quic://",
+            Carrier::Tls => "tls://",
         };
         for neighbour in &self.neighbours {
             let _ = write!(text, "\n[[link]]\naddress = \"{scheme}{neighbour}\"\n");
@@ -201,5 +206,30 @@ mod tests {
         assert!(text.contains("wss = [\"127.0.0.1:4608\"]\n"));
         assert!(text.contains("/tmp/b2/ca.crt"));
         assert!(text.ends_with("[[link]]\naddress = \"127.0.0.1:7000\"\n"));
+        assert!(!text.contains("[reliable]"), "as brokers are unless told");
+    }
+
+    #[test]
+    fn neighbours_by_streams_call_where_their_port_is_open() {
+        let udp = SocketAddr::from(([10, 0, 0, 1], 7000));
+        let setup = Setup {
+            number: 2,
+            shards: 1,
+            queuing: Queuing::Double,
+            neighbours: vec![Carrier::Tls.port(udp)],
+            port: 0,
+            site: None,
+            carrier: Carrier::Tls,
+            program: None,
+            webrtc: false,
+            clients: false,
+        };
+        let text = setup.to_toml(SocketAddr::from(([127, 0, 0, 1], 8080)), "/tmp/b2");
+        assert!(text.contains("tls = [\"127.0.0.1:4606\"]\n"), "{text}");
+        assert!(text.contains("/tmp/b2/ca.crt"), "{text}");
+        assert!(
+            text.ends_with("address = \"tls://10.0.0.1:4606\"\n"),
+            "{text}"
+        );
     }
 }

@@ -29,12 +29,15 @@ pub(crate) struct Check {
 /// All checks of an experiment.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(crate) struct Verdict {
-    /// Whether every check passed; true without checks.
+    /// Whether everything was measured and every check passed; true without checks.
     pub(crate) passed: bool,
     /// Each check.
     pub(crate) checks: Vec<Check>,
     /// The outcome in plain words.
     pub(crate) text: String,
+    /// Why what was to be measured was not.
+    #[serde(skip)]
+    unmeasured: Option<String>,
 }
 
 impl Bound {
@@ -68,10 +71,16 @@ impl Verdict {
         self.conclude();
     }
 
+    /// Says why what was to be measured was not: whatever the checks say, that is no pass.
+    pub(crate) fn not_measured(&mut self, why: impl Into<String>) {
+        self.unmeasured = Some(why.into());
+        self.conclude();
+    }
+
     /// Brings `passed` and `text` up to date; to be called once if there are no checks.
     pub(crate) fn conclude(&mut self) {
         let missed: Vec<_> = self.checks.iter().filter(|check| !check.passed).collect();
-        self.passed = missed.is_empty();
+        self.passed = missed.is_empty() && self.unmeasured.is_none();
         self.text = match (self.checks.len(), missed.len()) {
             (0, _) => "measured; nothing was to be reached".to_owned(),
             (all, 0) => format!("reached: {all} of {all} checks"),
@@ -80,6 +89,9 @@ impl Verdict {
                 format!("missed {some} of {all} checks: {}", names.join("; "))
             }
         };
+        if let Some(why) = &self.unmeasured {
+            self.text = format!("not measured: {why}; {}", self.text);
+        }
     }
 }
 
@@ -95,6 +107,16 @@ mod tests {
         verdict.check("ratio to the limit", 0.5, Bound::AtLeast(0.8));
         assert!(!verdict.passed);
         assert_eq!(verdict.text, "missed 1 of 2 checks: ratio to the limit");
+    }
+
+    #[test]
+    fn what_was_not_measured_does_not_pass() {
+        let mut verdict = Verdict::default();
+        verdict.not_measured("there is no previous release");
+        verdict.check("lost", 0.0, Bound::AtMost(0.0));
+        assert!(!verdict.passed);
+        let text = "not measured: there is no previous release; reached: 1 of 1 checks";
+        assert_eq!(verdict.text, text);
     }
 
     #[test]

@@ -12,12 +12,14 @@ use super::wire::{Cost, Path};
 use super::world::{Plan, World};
 
 mod gaps;
+mod goals;
 mod heal;
 mod monitoring;
 mod swing;
 mod table;
 
 pub use gaps::{Gap, Gaps};
+pub use goals::{Goal, goal_lines, goals, shares as share_goals};
 pub use monitoring::{Ages, Monitored};
 pub use swing::Swing;
 pub use table::{monitoring as monitoring_table, table};

@@ -42,7 +42,8 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Trace(TraceCommand),
     /// Networks of brokers: how fast ways converge and what they cost, or storms of failures until
-    /// a rule is broken. Equal arguments give equal histories
+    /// a rule is broken. Equal arguments give equal histories. Says which goals were reached, and
+    /// fails if one was missed
     Brokers(brokers::Arguments),
 }
 

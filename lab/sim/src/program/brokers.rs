@@ -3,7 +3,9 @@
 use core::time::Duration;
 
 use clap::Args;
-use sangam_sim::brokers::study::{Figures, Gaps, Monitored, Swing, monitoring_table, table};
+use sangam_sim::brokers::study::{
+    Figures, Gaps, Goal, Monitored, Swing, goal_lines, goals, monitoring_table, share_goals, table,
+};
 use sangam_sim::brokers::{Fault, Plan, Shape};
 
 use super::{Failure, note, print};
@@ -47,7 +49,7 @@ pub(crate) struct Arguments {
 /// Runs what the arguments ask for.
 ///
 /// # Errors
-/// The rule that broke.
+/// The rule that broke, or the goals that were missed.
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let result = match arguments.storms {
         Some(storms) => run_storms(arguments, storms),
@@ -69,6 +71,7 @@ fn run_storms(arguments: &Arguments, storms: u64) -> Result<(), Fault> {
 
 fn monitor(arguments: &Arguments) -> Result<(), Fault> {
     let (steady, monitored) = Monitored::of(&arguments.plan(arguments.seed), note)?;
+    let goals = share_goals(&steady, &monitored);
     let text = if arguments.json {
         let json = serde_json::json!({
             "seed": arguments.seed,
@@ -77,12 +80,30 @@ fn monitor(arguments: &Arguments) -> Result<(), Fault> {
             "shape": arguments.shape.to_string(),
             "steady": steady,
             "monitored": monitored,
+            "goals": goals,
         });
         format!("{json:#}")
     } else {
-        monitoring_table(&steady, &monitored)
+        format!(
+            "{}\n{}",
+            monitoring_table(&steady, &monitored),
+            goal_lines(&goals)
+        )
     };
-    print(&text).map_err(|error| Fault(error.to_string()))
+    tell(&text, &goals)
+}
+
+/// Prints, and fails if a goal was missed.
+fn tell(text: &str, goals: &[Goal]) -> Result<(), Fault> {
+    print(text).map_err(|error| Fault(error.to_string()))?;
+    let missed = goals.iter().filter(|goal| !goal.reached);
+    let missed: Vec<&str> = missed.map(|goal| goal.name).collect();
+    if missed.is_empty() {
+        return Ok(());
+    }
+    let (some, all) = (missed.len(), goals.len());
+    let names = missed.join("; ");
+    Err(Fault(format!("missed {some} of {all} goals: {names}")))
 }
 
 fn measure(arguments: &Arguments) -> Result<(), Fault> {
@@ -98,6 +119,7 @@ fn measure(arguments: &Arguments) -> Result<(), Fault> {
     let gaps = Gaps::measure(&plans, 10, note);
     note("swings");
     let swing = Swing::measure(arguments.seed, SWING.0, SWING.1);
+    let goals = goals(&figures);
     let text = if arguments.json {
         let json = serde_json::json!({
             "seed": arguments.seed,
@@ -108,12 +130,13 @@ fn measure(arguments: &Arguments) -> Result<(), Fault> {
             "gap_seeds": arguments.gap_seeds,
             "gaps": gaps.gaps,
             "swing": swing,
+            "goals": goals,
         });
         format!("{json:#}")
     } else {
-        table(&figures, &gaps, &swing)
+        format!("{}\n{}", table(&figures, &gaps, &swing), goal_lines(&goals))
     };
-    print(&text).map_err(|error| Fault(error.to_string()))
+    tell(&text, &goals)
 }
 
 impl Arguments {

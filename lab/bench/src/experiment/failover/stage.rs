@@ -54,14 +54,20 @@ impl Pair {
 }
 
 impl Stage {
-    /// Starts it all, with so many passive subscribers of each stream at each broker.
+    /// Starts it all, with so many passive subscribers of each stream at each broker, and links by
+    /// what the carrier is.
     ///
     /// # Errors
     /// If sites cannot be made, a broker does not start or participants cannot join.
-    pub(super) fn new(topology: &Topology, passive: usize) -> Result<Self, Error> {
+    pub(super) fn new(
+        topology: &Topology,
+        carrier: Carrier,
+        passive: usize,
+    ) -> Result<Self, Error> {
         let network = network(topology)?;
         let folder = Folder::new()?;
-        let brokers = scenario::start(&world(&network, topology), (1, Queuing::Double), &folder)?;
+        let world = world(&network, topology, carrier);
+        let brokers = scenario::start(&world, (1, Queuing::Double), &folder)?;
         let window = Arc::new(Window::new());
         window.set(clock::now(), Time::NEVER);
         let mut stage = Self {
@@ -180,7 +186,7 @@ fn network(topology: &Topology) -> Result<Emulator, Error> {
     Ok(network)
 }
 
-fn world(network: &Emulator, topology: &Topology) -> World {
+fn world(network: &Emulator, topology: &Topology, carrier: Carrier) -> World {
     let stand = |(number, site): (usize, &Site)| Stand {
         site: Some(site.clone()),
         dials: topology.dials(number),
@@ -194,7 +200,7 @@ fn world(network: &Emulator, topology: &Topology) -> World {
         brokers: sites().map(stand).collect(),
         places: sites().map(venue).collect(),
         paths: Some(network.control().clone()),
-        carrier: Carrier::Udp,
+        carrier,
     }
 }
 

@@ -71,6 +71,16 @@ impl Topology {
         alike.any(|(_, way)| part.is_on(way))
     }
 
+    /// Whether a stream between two other brokers may cross a part at all. In a mesh none leads
+    /// through a third broker while all links are up.
+    pub(super) fn is_crossed(&self, part: Part) -> bool {
+        let ends = (0..self.brokers).flat_map(|from| (0..self.brokers).map(move |to| (from, to)));
+        let mut others =
+            ends.filter(|(from, to)| from != to && ![*from, *to].map(Part::Broker).contains(&part));
+        // The shortest of its ways.
+        others.any(|ends| self.crosses(ends, Duration::ZERO, part))
+    }
+
     fn ways(
         &self,
         way: &mut Vec<usize>,
@@ -119,6 +129,22 @@ mod tests {
         assert!(!RING.crosses((0, 2), ms(26), part));
         assert!(RING.crosses((0, 2), ms(26), Part::Broker(1)));
         assert!(!RING.crosses((0, 1), ms(12), part));
+    }
+
+    #[test]
+    fn only_brokers_of_a_mesh_are_on_nobody_s_way() {
+        for topology in [RING, MESH, TRIANGLE] {
+            let links = topology.links.iter();
+            let mut crossed = links.map(|(a, b, _)| topology.is_crossed(Part::Link(*a, *b)));
+            let brokers = (0..topology.brokers).map(|b| topology.is_crossed(Part::Broker(b)));
+            match topology.name {
+                // The long way between two of its brokers is the spare one.
+                "triangle" => assert_eq!(crossed.filter(|crossed| *crossed).count(), 2),
+                _ => assert!(crossed.all(|crossed| crossed), "{}", topology.name),
+            }
+            let on_ways = brokers.filter(|crossed| *crossed).count();
+            assert_eq!(on_ways > 0, topology.name != MESH.name, "{}", topology.name);
+        }
     }
 
     #[test]
