@@ -14,6 +14,7 @@ export PATH="$PATH:${CARGO_HOME:-$HOME/.cargo}/bin:/usr/sbin:/sbin"
 readonly BUILD='
 make|command -v make|the commands of this repository
 gcc|command -v cc|the linker driver and the C part of aws-lc-rs
+protobuf-compiler|command -v protoc|what etcd's client is generated from
 libc6-dev|test -e /usr/include/stdlib.h|the C library to link with
 '
 readonly RUN='
@@ -43,6 +44,7 @@ gir1.2-gst-plugins-bad-1.0|test -e /usr/lib/*/girepository-1.0/GstWebRTC-1.0.typ
 gstreamer1.0-libav|gst-inspect-1.0 --exists avdec_h264|its H.264 decoder
 chromium|command -v chromium|a browser for the pages
 coturn|command -v turnserver|a relay that is not ours
+etcd-server|command -v etcd|the store of several session servers
 mpv|command -v mpv|a player of films by RTSP
 '
 
@@ -139,11 +141,13 @@ check_packages() { # purpose
 
 # Tests start what they need: a server that a package brought stays out of the way.
 quieten() { # packages that were just installed
-    local by
-    if [[ " $* " == *' coturn '* && -d /run/systemd/system ]]; then
-        by=$(become_root)
-        ${by:+"$by"} systemctl disable --now --quiet coturn || true
-    fi
+    local by unit
+    for unit in coturn etcd; do
+        if [[ " $* " == *" $unit"[-\ ]* && -d /run/systemd/system ]]; then
+            by=$(become_root)
+            ${by:+"$by"} systemctl disable --now --quiet "$unit" || true
+        fi
+    done
 }
 
 check_rust() { # purpose

@@ -1,7 +1,6 @@
 //! Hosts the session server, and keeps the gates that session servers speak of.
 
 use std::net::SocketAddr;
-use std::path::Path;
 use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::Duration;
@@ -11,7 +10,7 @@ use sangam_client::{Buffers, Client, ClientError, ClientOptions, Target};
 use sangam_control::monitor::webhook::{Postman, webhooks};
 use sangam_control::session::gates::{Listener, Speaker, Word};
 use sangam_control::session::{
-    Api, ControlStore, Embedded, Hooks, Server, ServerOptions, Tells, unix_ms,
+    Api, ControlStore, Embedded, Etcd, EtcdOptions, Hooks, Server, ServerOptions, Tells, unix_ms,
 };
 use sangam_model::Topic;
 use sangam_node::Broker;
@@ -56,7 +55,7 @@ pub(crate) fn host(
         return Ok(None);
     }
     let keeper = keeper(config, access)?;
-    let store = store(config.broker.data_dir.as_deref())?;
+    let store = store((config, http), broker)?;
     let (hooks, postman) = hooks(config);
     let server = Server::start(ServerOptions {
         store,
@@ -85,8 +84,15 @@ fn keeper(config: &Config, access: &Access) -> Result<Keeper, Failure> {
     let tenant = config.sessions.tenant.clone();
     let named = config.sessions.key.as_deref().map(SigningKey::read);
     let key = named.transpose().map_err(wrong)?;
-    let (tokens, key) = match (&access.tokens, key) {
-        (Some(tokens), Some(key)) if tokens.know(key.kid()) => (Arc::clone(tokens), Some(key)),
+    // Brokers may ask for no tokens where sessions do.
+    let tokens = match &access.tokens {
+        None if !config.auth.keys.is_empty() => {
+            Some(Arc::new(Tokens::with_keys(&config.auth).map_err(wrong)?))
+        }
+        tokens => tokens.clone(),
+    };
+    let (tokens, key) = match (tokens, key) {
+        (Some(tokens), Some(key)) if tokens.know(key.kid()) => (tokens, Some(key)),
         (Some(_), Some(_)) => {
             let message = "sessions.key: what verifies its tokens is not among auth.keys";
             return Err(Failure::new(Exit::Configuration, message));
@@ -95,7 +101,7 @@ fn keeper(config: &Config, access: &Access) -> Result<Keeper, Failure> {
             tracing::warn!(
                 "no sessions.key: members get no tokens for brokers, which ask for them"
             );
-            (Arc::clone(tokens), None)
+            (tokens, None)
         }
         // Everybody may do everything, but in sessions roles and identities still mean something.
         (None, _) => {
@@ -111,8 +117,28 @@ fn keeper(config: &Config, access: &Access) -> Result<Keeper, Failure> {
     })
 }
 
-fn store(folder: Option<&Path>) -> Result<Box<dyn ControlStore>, Failure> {
-    let store = match folder {
+fn store(
+    (config, http): (&Config, SocketAddr),
+    broker: &Broker,
+) -> Result<Box<dyn ControlStore>, Failure> {
+    let wanted = &config.sessions;
+    if !wanted.etcd.is_empty() {
+        let url = wanted.url.as_deref().map(|url| url.trim_end_matches('/'));
+        let etcd = Etcd::open(&EtcdOptions {
+            endpoints: wanted.etcd.clone(),
+            authorities: wanted.etcd_ca.clone(),
+            user: wanted.etcd_user.clone().zip(wanted.etcd_password.clone()),
+            prefix: wanted.etcd_prefix.clone(),
+            server: broker.id(),
+            url: url.map_or_else(|| format!("http://{http}"), str::to_owned),
+        });
+        let etcd = etcd.map_err(|error| {
+            let advice = "sessions.etcd names the members of a running etcd cluster";
+            Failure::new(Exit::Unreachable, error.to_string()).hint(advice)
+        });
+        return Ok(Box::new(etcd?));
+    }
+    let store = match config.broker.data_dir.as_deref() {
         Some(folder) => Embedded::open(&folder.join(FILE)),
         None => Embedded::in_memory(),
     };

@@ -35,15 +35,20 @@ impl Tokens {
     /// # Errors
     /// No key, or one that cannot be read.
     pub(crate) fn of(auth: &Auth) -> Result<Option<Self>, KeyError> {
-        if !auth.required {
-            return Ok(None);
-        }
-        Ok(Some(Self {
+        auth.required.then(|| Self::with_keys(auth)).transpose()
+    }
+
+    /// What the configuration says, also if clients need no tokens.
+    ///
+    /// # Errors
+    /// As [`Tokens::of`].
+    pub(crate) fn with_keys(auth: &Auth) -> Result<Self, KeyError> {
+        Ok(Self {
             keys: RwLock::new(read(auth)?),
             issuer: auth.issuer.clone(),
             audience: auth.audience.clone(),
             leeway: Duration::from_secs(auth.leeway_s.into()),
-        }))
+        })
     }
 
     /// One key, whatever a token calls it, without further expectations.

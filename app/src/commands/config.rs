@@ -78,6 +78,9 @@ fn show(file: &ConfigFile, json: bool) -> Result<(), Failure> {
     if let Some(secret) = &mut config.sessions.webhook_secret {
         HIDDEN.clone_into(secret);
     }
+    if let Some(password) = &mut config.sessions.etcd_password {
+        HIDDEN.clone_into(password);
+    }
     if let Some(secret) = &mut config.webrtc.turn_secret {
         HIDDEN.clone_into(secret);
     }

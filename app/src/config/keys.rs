@@ -19,7 +19,7 @@ pub(super) enum Kind {
 }
 
 /// All keys with dots between; tables in arrays (`link`, `leg`) stand without an index.
-pub(super) const KEYS: [(&str, Kind); 93] = [
+pub(super) const KEYS: [(&str, Kind); 99] = [
     ("broker.name", Kind::Text),
     ("broker.region", Kind::Text),
     ("broker.data_dir", Kind::Text),
@@ -90,6 +90,12 @@ pub(super) const KEYS: [(&str, Kind); 93] = [
     ("sessions.tenant", Kind::Text),
     ("sessions.link", Kind::Text),
     ("sessions.limit", Kind::Number),
+    ("sessions.url", Kind::Text),
+    ("sessions.etcd", Kind::Texts),
+    ("sessions.etcd_prefix", Kind::Text),
+    ("sessions.etcd_ca", Kind::Text),
+    ("sessions.etcd_user", Kind::Text),
+    ("sessions.etcd_password", Kind::Text),
     ("sessions.webhooks", Kind::Texts),
     ("sessions.webhook_secret", Kind::Text),
     ("page.folder", Kind::Text),

@@ -21,6 +21,16 @@ pub(crate) struct Sessions {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) link: Option<String>,
     pub(crate) limit: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) url: Option<String>,
+    pub(crate) etcd: Vec<String>,
+    pub(crate) etcd_prefix: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) etcd_ca: Option<PathBuf>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) etcd_user: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) etcd_password: Option<String>,
     pub(crate) webhooks: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) webhook_secret: Option<String>,
@@ -34,6 +44,12 @@ impl Default for Sessions {
             tenant: "meet".to_owned(),
             link: None,
             limit: LIMIT,
+            url: None,
+            etcd: Vec::new(),
+            etcd_prefix: "/sangam/".to_owned(),
+            etcd_ca: None,
+            etcd_user: None,
+            etcd_password: None,
             webhooks: Vec::new(),
             webhook_secret: None,
         }
@@ -49,6 +65,19 @@ impl Sessions {
                 "tenant",
                 "write one level of a topic, such as meet".to_owned(),
             ));
+        }
+        let is_http = |url: &String| url.starts_with("http://") || url.starts_with("https://");
+        if !self.etcd.iter().all(is_http) {
+            let wrong = "write http://HOST:2379 or https://HOST:2379".to_owned();
+            faults.push(("etcd", wrong));
+        }
+        if !self.url.iter().all(is_http) {
+            let wrong = "write http://HOST:4680 or https://HOST, without a path".to_owned();
+            faults.push(("url", wrong));
+        }
+        if self.etcd_user.is_some() != self.etcd_password.is_some() {
+            let wrong = "etcd_user and etcd_password go together".to_owned();
+            faults.push(("etcd_user", wrong));
         }
         for url in &self.webhooks {
             if let Err(wrong) = url.parse::<Url>() {

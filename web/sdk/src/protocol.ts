@@ -134,6 +134,8 @@ export interface Problem {
   code: string;
   error: string;
   hint?: string;
+  /** The server that has the session. */
+  at?: string;
 }
 
 /** Why it is over. */

@@ -14,6 +14,9 @@ const QUIET_MS = 5_000;
 /** When the server, which answers each command, has not done so for so long, the line is lost. */
 const ANSWER_MS = 5_000;
 
+/** Refusals that do not last. */
+const LATER = ["busy", "unavailable", "moving", "rate", "elsewhere"];
+
 export interface SignallingOptions {
   /** Origins of session servers, the nearest first. */
   servers: readonly string[];
@@ -46,6 +49,9 @@ export class Signalling {
   #up = false;
   #ticket: { member: MemberId; key: string } | undefined;
   #server = 0;
+  /** Where this session is, as another server said. */
+  #at: string | undefined;
+  #sent = false;
   #attempt = 0;
   #unknown = 0;
   #next = 1;
@@ -93,7 +99,7 @@ export class Signalling {
 
   #connect(): void {
     const { servers, tenant, session } = this.#options;
-    const origin = servers[this.#server % servers.length] ?? "";
+    const origin = this.#at ?? servers[this.#server % servers.length] ?? "";
     const url = `${origin.replace(/^http/, "ws")}${pathOf({ tenant, session })}/signal`;
     const socket = new WebSocket(url);
     this.#socket = socket;
@@ -171,11 +177,16 @@ export class Signalling {
       this.#ticket = undefined;
       return;
     }
+    if (problem.code === "elsewhere" && problem.at !== undefined && problem.at !== this.#at) {
+      this.#at = problem.at;
+      this.#sent = true;
+      return;
+    }
     if (problem.code === "no_session" && ++this.#unknown < this.#options.servers.length) {
       this.#server += 1;
       return;
     }
-    if (problem.code === "busy" || problem.code === "unavailable" || problem.code === "rate") return;
+    if (LATER.includes(problem.code)) return;
     this.#over = true;
     this.#events.failed(problem);
   }
@@ -200,7 +211,11 @@ export class Signalling {
     this.#let();
     if (this.#over) return;
     // The place is at the server that gave it; others are asked as well, as it may have moved.
-    if (this.#attempt > 0) this.#server += 1;
+    if (this.#attempt > 0 && !this.#sent) {
+      this.#server += 1;
+      this.#at = undefined;
+    }
+    this.#sent = false;
     const wait = WAITS_MS[Math.min(this.#attempt, WAITS_MS.length - 1)] ?? 0;
     this.#attempt += 1;
     this.#retry = setTimeout(() => this.#connect(), wait);

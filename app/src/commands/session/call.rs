@@ -14,7 +14,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const ANSWER_LEN_MAX: u64 = 4 << 20;
 
 /// A session server.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(in crate::commands) struct Server {
     /// Host and port.
     pub(in crate::commands) authority: String,
@@ -91,7 +91,23 @@ impl Server {
         Err(unreachable(why))
     }
 
+    /// Asks, and once more where it is sent to.
     fn call(&self, method: &str, path: &str, body: &str) -> Result<Value, Failure> {
+        let answer = self.exchange((method, path), body)?;
+        match self.other(&answer) {
+            Some(other) => read(&other?.exchange((method, path), body)?),
+            None => read(&answer),
+        }
+    }
+
+    /// The server that has what was asked of this one; `None` if that is this one.
+    fn other(&self, answer: &str) -> Option<Result<Self, Failure>> {
+        let problem = document(answer);
+        let at = problem["at"].as_str().filter(|_| status(answer) == 307)?;
+        Some(Self::new(at, self.token.as_deref()))
+    }
+
+    fn exchange(&self, (method, path): (&str, &str), body: &str) -> Result<String, Failure> {
         let mut stream = self.connect()?;
         let broken =
             |error: std::io::Error| Failure::new(Exit::Unreachable, format!("no answer: {error}"));
@@ -110,16 +126,23 @@ impl Server {
         let mut answer = String::new();
         let mut stream = stream.take(ANSWER_LEN_MAX);
         stream.read_to_string(&mut answer).map_err(broken)?;
-        read(&answer)
+        Ok(answer)
     }
+}
+
+fn status(answer: &str) -> u16 {
+    let status = answer.split(' ').nth(1).and_then(|text| text.parse().ok());
+    status.unwrap_or_default()
+}
+
+fn document(answer: &str) -> Value {
+    let body = answer.split_once("\r\n\r\n").map_or("", |(_, body)| body);
+    serde_json::from_str(body).unwrap_or_default()
 }
 
 /// The document of an answer, or the problem it tells.
 fn read(answer: &str) -> Result<Value, Failure> {
-    let status = answer.split(' ').nth(1).and_then(|text| text.parse().ok());
-    let status: u16 = status.unwrap_or_default();
-    let body = answer.split_once("\r\n\r\n").map_or("", |(_, body)| body);
-    let document: Value = serde_json::from_str(body).unwrap_or_default();
+    let (status, document) = (status(answer), document(answer));
     if matches!(status, 200..=299) {
         return Ok(document);
     }

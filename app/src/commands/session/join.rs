@@ -18,10 +18,14 @@ use crate::cli::SessionName;
 use crate::exit::{Exit, Failure, io};
 use crate::output;
 
+/// From one server to another, at most.
+const SENT_ON_MAX: usize = 4;
 /// Lines that may wait to be sent.
 const LINES: usize = 64;
 /// Years that stand for no end.
 const FOREVER: Duration = Duration::from_secs(100 * 365 * 86_400);
+
+type Socket = WebSocketStream<TcpStream>;
 
 /// Joins, and stays until somebody ends it.
 pub(super) fn run(
@@ -31,9 +35,6 @@ pub(super) fn run(
     (seconds, camera): (Option<u64>, Option<Camera>),
 ) -> Result<(), Failure> {
     let mut camera = camera;
-    let stream = server.connect()?;
-    stream.set_nonblocking(true).map_err(io("the connection"))?;
-    let url = format!("ws://{}{}/signal", server.authority, session.path());
     let mut greeting = json!({ "type": "join", "token": token });
     if let Some(name) = name {
         greeting["name"] = json!(name);
@@ -42,13 +43,8 @@ pub(super) fn run(
     let runtime = runtime.map_err(io("cannot start"))?;
     let stay = seconds.map_or(FOREVER, Duration::from_secs);
     let done = runtime.block_on(async {
-        let stream = TcpStream::from_std(stream).map_err(io("the connection"))?;
-        let opened = client_async(url, stream).await;
-        let (mut socket, _) = opened
-            .map_err(|error| Failure::new(Exit::Unreachable, format!("no signalling: {error}")))?;
-        let greeted = socket.send(Message::text(greeting.to_string())).await;
-        greeted.map_err(|_| gone())?;
-        let talk = talk(&mut socket, lines(), camera.as_mut());
+        let (mut socket, first) = greet(server.clone(), session, &greeting).await?;
+        let talk = talk(&mut socket, (first, lines()), camera.as_mut());
         tokio::time::timeout(stay, talk).await.unwrap_or(Ok(()))?;
         if let Some(camera) = &mut camera {
             camera.end()?;
@@ -63,15 +59,49 @@ pub(super) fn run(
     done
 }
 
+/// A socket to whoever has the session, and what that says first.
+async fn greet(
+    mut server: Server,
+    session: &SessionName,
+    greeting: &Value,
+) -> Result<(Socket, Message), Failure> {
+    for _ in 0..SENT_ON_MAX {
+        let stream = server.connect()?;
+        stream.set_nonblocking(true).map_err(io("the connection"))?;
+        let stream = TcpStream::from_std(stream).map_err(io("the connection"))?;
+        let url = format!("ws://{}{}/signal", server.authority, session.path());
+        let opened = client_async(url, stream).await;
+        let (mut socket, _) = opened
+            .map_err(|error| Failure::new(Exit::Unreachable, format!("no signalling: {error}")))?;
+        let greeted = socket.send(Message::text(greeting.to_string())).await;
+        greeted.map_err(|_| gone())?;
+        let first = socket.next().await.and_then(Result::ok).ok_or_else(gone)?;
+        let said: Value =
+            serde_json::from_str(first.to_text().unwrap_or_default()).unwrap_or_default();
+        match said["at"].as_str().filter(|_| said["code"] == "elsewhere") {
+            Some(at) => server = Server::new(at, None)?,
+            None => return Ok((socket, first)),
+        }
+    }
+    Err(Failure::new(Exit::Failure, "one session server sends to another").hint("try again"))
+}
+
 async fn talk(
-    socket: &mut WebSocketStream<TcpStream>,
-    mut lines: Receiver<String>,
+    socket: &mut Socket,
+    (first, mut lines): (Message, Receiver<String>),
     mut camera: Option<&mut Camera>,
 ) -> Result<(), Failure> {
     let mut open = true;
+    let mut first = Some(first);
     loop {
+        let message = async {
+            match first.take() {
+                Some(first) => Some(Ok(first)),
+                None => socket.next().await,
+            }
+        };
         tokio::select! {
-            message = socket.next() => match message {
+            message = message => match message {
                 Some(Ok(Message::Text(text))) => {
                     let frame: Value = serde_json::from_str(&text).unwrap_or_default();
                     output::json_line(&frame);

@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use super::super::shapes::{Shape, find};
 use super::super::xml;
+use super::At;
 use crate::Problem;
 
 /// How a document is written.
@@ -47,7 +48,12 @@ impl Form {
 
     pub(super) fn problem(self, problem: Problem) -> Response {
         let (status, value) = problem.into_parts();
-        self.document(status, "problem", value)
+        let at = value["at"].as_str().map(|url| At(url.to_owned()));
+        let mut answer = self.document(status, "problem", value);
+        if let Some(at) = at {
+            answer.extensions_mut().insert(at);
+        }
+        answer
     }
 }
 

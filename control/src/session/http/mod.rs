@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use axum::Router;
 use axum::extract::{ConnectInfo, DefaultBodyLimit, Request, State};
-use axum::http::header::RETRY_AFTER;
+use axum::http::header::{LOCATION, RETRY_AFTER};
 use axum::http::{HeaderValue, StatusCode};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
@@ -51,6 +51,10 @@ impl Api {
     }
 }
 
+/// The server at this URL answers instead.
+#[derive(Clone)]
+struct At(String);
+
 /// Everything below `/v1/sessions`, and the descriptions of it.
 pub fn routes<S: Clone + Send + Sync + 'static>(api: Api) -> Router<S> {
     let one = "/v1/sessions/{tenant}/{name}";
@@ -84,7 +88,15 @@ async fn limited(
         .limits
         .allows(caller.ip().to_canonical(), Instant::now())
     {
-        return next.run(request).await;
+        let path = request.uri().path_and_query().map(ToString::to_string);
+        let mut answer = next.run(request).await;
+        if let Some(At(server)) = answer.extensions().get() {
+            let there = format!("{server}{}", path.unwrap_or_default());
+            if let Ok(there) = HeaderValue::try_from(there) {
+                answer.headers_mut().insert(LOCATION, there);
+            }
+        }
+        return answer;
     }
     let wait = Limits::wait().as_secs();
     let problem = Problem::new(StatusCode::TOO_MANY_REQUESTS, "too many requests at once")
@@ -108,6 +120,18 @@ impl From<Failure> for Problem {
             ),
             Failure::Exists(_) => (StatusCode::CONFLICT, "exists", "choose another name"),
             Failure::Refused(refusal) => (status_of(refusal), refusal.code(), ""),
+            Failure::Elsewhere(url) => {
+                let problem = Self::new(StatusCode::TEMPORARY_REDIRECT, text);
+                return problem
+                    .with("code", "elsewhere")
+                    .with("at", url.as_str())
+                    .hint("ask there");
+            }
+            Failure::Moving(_) => (
+                StatusCode::SERVICE_UNAVAILABLE,
+                "moving",
+                "another server takes it over within seconds; try again",
+            ),
             Failure::Busy => {
                 let hint = "try again in a moment, or at another server";
                 (StatusCode::SERVICE_UNAVAILABLE, "busy", hint)

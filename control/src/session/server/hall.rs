@@ -12,13 +12,15 @@ use tokio::sync::mpsc;
 
 use super::super::gates::{lifted, words};
 use super::super::hub::{Hub, Told};
-use super::super::store::StoreError;
+use super::super::store::{Move, StoreError, Where};
 use super::{Ask, Counters, Failure, Reply, ServerOptions};
 
 /// Asks whose consequences are written together: one wait for the disk serves them all.
 const BATCH: usize = 1_024;
 /// How often gates are said again, and whoever is behind is told the state.
 const REFRESH: Duration = Duration::from_secs(2);
+/// How often it is looked what other servers have left.
+const LOOK: Duration = Duration::from_millis(250);
 /// Records after which a log is folded, and how many are kept for readers.
 const FOLD_AFTER: u64 = 2_000;
 const KEPT: u64 = 500;
@@ -88,6 +90,7 @@ impl Hall {
                 }
                 self.take(ask);
             }
+            self.move_sessions();
             self.tick();
             self.settle();
             for ask in std::mem::take(&mut self.later) {
@@ -111,8 +114,9 @@ impl Hall {
             .hosted
             .values()
             .filter_map(|one| one.machine.deadline());
-        let due = deadlines.min().map_or(REFRESH, |at| at - now);
-        due.min(refresh.saturating_duration_since(Instant::now()))
+        let due = deadlines.min().map_or(LOOK, |at| at - now);
+        due.min(LOOK)
+            .min(refresh.saturating_duration_since(Instant::now()))
     }
 
     /// Lets a change be decided; what only reads waits until it is kept.
@@ -126,7 +130,7 @@ impl Hall {
             Ask::Input(id, input, reply) => {
                 let done = match self.hosted.get_mut(&id) {
                     Some(hosted) => hosted.machine.handle(now, input).map_err(Failure::Refused),
-                    None => Err(Failure::NoSession(id.clone())),
+                    None => Err(self.not_here(&id)),
                 };
                 if done.is_err() {
                     self.counters.refused.fetch_add(1, Ordering::Relaxed);
@@ -147,7 +151,9 @@ impl Hall {
     fn show(&mut self, ask: Ask) {
         match ask {
             Ask::Read(id, reader) => {
-                reader(self.hosted.get(&id).map(|hosted| hosted.machine.session()));
+                let hosted = self.hosted.get(&id);
+                let session = hosted.map(|hosted| hosted.machine.session());
+                reader(session.ok_or_else(|| self.not_here(&id)));
             }
             Ask::ReadAll(reader) => {
                 let mut all = self.hosted.values().map(|hosted| hosted.machine.session());
@@ -176,8 +182,11 @@ impl Hall {
     }
 
     fn create(&mut self, now: Time, id: &SessionId, plan: Plan) -> Result<Answer, Failure> {
-        if self.hosted.contains_key(id) {
+        if self.hosted.contains_key(id) || self.options.store.place(id) != Where::Nowhere {
             return Err(Failure::Exists(id.clone()));
+        }
+        if let Some(url) = self.options.store.lighter(self.hosted.len()) {
+            return Err(Failure::Elsewhere(url));
         }
         let full = self.hosted.len() >= self.options.sessions_max;
         if full || self.load.percent() > BUSY_MAX {
@@ -191,6 +200,10 @@ impl Hall {
         let epoch = epoch.map_err(|error| Failure::Store(error.to_string()))?;
         let machine = Machine::create(now, id.clone(), plan, epoch);
         let machine = machine.map_err(Failure::Refused)?;
+        let claimed = self.options.store.claim(id, epoch);
+        if !claimed.map_err(|error| Failure::Store(error.to_string()))? {
+            return Err(Failure::Exists(id.clone()));
+        }
         self.host(machine);
         Ok(Answer::Done)
     }
@@ -346,18 +359,51 @@ impl Hall {
                 // Another server has it now; to take it back would never end.
                 continue;
             }
-            match self.options.store.load_one(id) {
-                Ok(Some(session)) => {
-                    let now = Time::from_millis((self.options.clock)());
-                    let epoch = self.epoch.max(session.epoch() + 1);
-                    match Machine::take_over(now, session, epoch) {
-                        Ok(machine) => self.host(machine),
-                        Err(error) => tracing::error!(%error, %id, "a session is lost here"),
-                    }
-                }
-                Ok(None) => {}
-                Err(error) => tracing::error!(%error, %id, "a session is lost here"),
+            self.adopt(id);
+        }
+    }
+
+    /// Goes on with a session as it is kept.
+    fn adopt(&mut self, id: &SessionId) {
+        let now = Time::from_millis((self.options.clock)());
+        let adopted = self.options.store.load_one(id).and_then(|session| {
+            let Some(session) = session else {
+                return Ok(None);
+            };
+            // One that nobody else can have.
+            let epoch = self.options.store.next_epoch(session.epoch() + 1)?;
+            let machine = Machine::take_over(now, session, epoch);
+            machine
+                .map(Some)
+                .map_err(|error| StoreError::Corrupt(error.to_string()))
+        });
+        match adopted {
+            Ok(Some(machine)) => self.host(machine),
+            // Its first record was never kept.
+            Ok(None) => self.options.store.release(id),
+            Err(error) => {
+                tracing::error!(%error, %id, "a session is lost here");
+                self.options.store.release(id);
             }
+        }
+    }
+
+    /// Takes what other servers leave, and leaves what they have taken.
+    fn move_sessions(&mut self) {
+        for change in self.options.store.moves(self.hosted.len()) {
+            match change {
+                Move::Come(id) => self.adopt(&id),
+                // Its members are told by the end of their connections, and come back elsewhere.
+                Move::Gone(id) => drop(self.hosted.remove(&id)),
+            }
+        }
+    }
+
+    fn not_here(&self, id: &SessionId) -> Failure {
+        match self.options.store.place(id) {
+            Where::At(url) => Failure::Elsewhere(url),
+            Where::Moving => Failure::Moving(id.clone()),
+            Where::Nowhere => Failure::NoSession(id.clone()),
         }
     }
 

@@ -48,6 +48,10 @@ pub enum Failure {
     NoSession(SessionId),
     /// There is one of this name already.
     Exists(SessionId),
+    /// The server at this URL has it, or should.
+    Elsewhere(String),
+    /// Its server is gone, and another is about to take over.
+    Moving(SessionId),
     /// The session refuses.
     Refused(Refusal),
     /// The server has as many sessions as it may, or as much to do as it can.
@@ -74,7 +78,7 @@ pub struct Statistics {
 }
 
 type AllReader = Box<dyn FnOnce(&mut dyn Iterator<Item = &Session>) + Send>;
-type Reader = Box<dyn FnOnce(Option<&Session>) + Send>;
+type Reader = Box<dyn FnOnce(Result<&Session, Failure>) + Send>;
 type Reply = Box<dyn FnOnce(Result<Answer, Failure>) + Send>;
 
 /// What is asked of the thread.
@@ -156,7 +160,8 @@ impl Sessions {
     /// Makes a session.
     ///
     /// # Errors
-    /// [`Failure::Exists`], [`Failure::Busy`], [`Failure::Refused`], [`Failure::Store`].
+    /// [`Failure::Exists`], [`Failure::Elsewhere`], [`Failure::Busy`], [`Failure::Refused`],
+    /// [`Failure::Store`].
     pub async fn create(&self, id: SessionId, plan: Plan) -> Result<(), Failure> {
         let ask = |reply| Ask::Create(id, plan, reply);
         self.ask(ask).await.map(drop)
@@ -165,7 +170,8 @@ impl Sessions {
     /// Asks something of a session; done once it is kept.
     ///
     /// # Errors
-    /// [`Failure::NoSession`], [`Failure::Refused`], [`Failure::Store`].
+    /// [`Failure::NoSession`], [`Failure::Elsewhere`], [`Failure::Moving`], [`Failure::Refused`],
+    /// [`Failure::Store`].
     pub async fn input(&self, id: &SessionId, input: Input) -> Result<Answer, Failure> {
         let id = id.clone();
         self.ask(|reply| Ask::Input(id, input, reply)).await
@@ -190,13 +196,12 @@ impl Sessions {
         read: impl FnOnce(&Session) -> T + Send + 'static,
     ) -> Result<T, Failure> {
         let (answer, answered) = oneshot::channel();
-        let reader = Box::new(move |session: Option<&Session>| {
+        let reader = Box::new(move |session: Result<&Session, Failure>| {
             // Whoever asked may have given up.
             let _ = answer.send(session.map(read));
         });
         self.send(Ask::Read(id.clone(), reader))?;
-        let read = answered.await.map_err(|_| Failure::Stopped)?;
-        read.ok_or_else(|| Failure::NoSession(id.clone()))
+        answered.await.map_err(|_| Failure::Stopped)?
     }
 
     /// Reads from all sessions, in the order of their names.
@@ -291,6 +296,8 @@ impl std::fmt::Display for Failure {
         match self {
             Self::NoSession(id) => write!(f, "there is no session {id}"),
             Self::Exists(id) => write!(f, "there is a session {id} already"),
+            Self::Elsewhere(url) => write!(f, "the server at {url} does that"),
+            Self::Moving(id) => write!(f, "the session {id} is being taken over"),
             Self::Refused(refusal) => refusal.fmt(f),
             Self::Busy => f.write_str("the session server has as much to do as it can"),
             Self::Store(why) => write!(f, "nothing was changed: {why}"),

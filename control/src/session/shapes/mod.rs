@@ -471,6 +471,7 @@ pub const SHAPES: &[Shape] = &[
             must("error", Text, "What happened, for people."),
             must("hint", Text, "What to do about it; may be empty."),
             may("code", Text, "The same for programs."),
+            may("at", Text, "The server that does it."),
         ],
     ),
 ];

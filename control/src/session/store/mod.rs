@@ -1,12 +1,14 @@
 //! Where sessions are kept.
 
 mod embedded;
+mod etcd;
 
 use std::fmt;
 
 use sangam_session::{Record, Session, SessionId};
 
 pub use embedded::Embedded;
+pub use etcd::{Etcd, EtcdOptions};
 
 /// Keeps the logs of sessions. Calls may wait for a disk: they come from a thread of their own.
 pub trait ControlStore: Send {
@@ -18,7 +20,8 @@ pub trait ControlStore: Send {
     /// See [`StoreError`].
     fn next_epoch(&mut self, floor: u64) -> Result<u64, StoreError>;
 
-    /// Keeps records, all or none, and returns when they would survive a crash.
+    /// Keeps records, and returns when they would survive a crash. After an error each session has
+    /// none of its records, or the first of them: load it again.
     ///
     /// # Errors
     /// [`StoreError::Fenced`] if one of them is of an earlier epoch than what is kept.
@@ -59,6 +62,53 @@ pub trait ControlStore: Send {
     /// # Errors
     /// See [`StoreError`].
     fn forget(&mut self, id: &SessionId) -> Result<(), StoreError>;
+
+    /// Takes the name of a session that is about to begin with this epoch; false if there is one of
+    /// this name.
+    ///
+    /// # Errors
+    /// See [`StoreError`].
+    fn claim(&mut self, _id: &SessionId, _epoch: u64) -> Result<bool, StoreError> {
+        Ok(true)
+    }
+
+    /// Leaves a session that could not be gone on with to whoever can.
+    fn release(&mut self, _id: &SessionId) {}
+
+    /// What has come to this server, which holds so many, and what has left it. To be asked often.
+    fn moves(&mut self, _sessions: usize) -> Vec<Move> {
+        Vec::new()
+    }
+
+    /// Where a session is that is not here.
+    fn place(&self, _id: &SessionId) -> Where {
+        Where::Nowhere
+    }
+
+    /// The URL of a server that has much less to do than this one with so many sessions.
+    fn lighter(&self, _sessions: usize) -> Option<String> {
+        None
+    }
+}
+
+/// A session changes servers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Move {
+    /// It is here from now on.
+    Come(SessionId),
+    /// It is here no more.
+    Gone(SessionId),
+}
+
+/// Where a session is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Where {
+    /// With no server: there is no such session.
+    Nowhere,
+    /// Between two servers.
+    Moving,
+    /// With the server at this URL.
+    At(String),
 }
 
 /// Why a store does not do what is asked.

@@ -1,0 +1,265 @@
+//! Logs, folds and fences.
+
+use etcd_client::{
+    Client, Compare, CompareOp, DeleteOptions, GetOptions, PutOptions, SortOrder, SortTarget, Txn,
+    TxnOp,
+};
+use sangam_model::BrokerId;
+use sangam_session::{Record, Session, SessionId};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::super::StoreError;
+use super::failed;
+use super::keys::{Keys, number};
+
+/// Operations of one transaction: etcd takes 128 unless told otherwise.
+const OPERATIONS: usize = 100;
+/// Bytes of one request: etcd takes 1.5 MiB unless told otherwise.
+const REQUEST_LEN: usize = 1 << 20;
+/// Bytes of a part of a folded state.
+const PART_LEN: usize = 512 << 10;
+/// Records that are read at once.
+const PAGE: usize = 500;
+/// How often an epoch is asked for that somebody else takes at the same moment.
+const TRIES: usize = 100;
+
+/// Who holds a session: a server and the lease by which it lives.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Holder {
+    pub(super) server: BrokerId,
+    pub(super) lease: i64,
+}
+
+/// The logs of all sessions.
+#[derive(Clone)]
+pub(super) struct Logs {
+    client: Client,
+    keys: Keys,
+}
+
+impl Logs {
+    pub(super) fn new(client: Client, keys: Keys) -> Self {
+        Self { client, keys }
+    }
+
+    pub(super) async fn next_epoch(&self, floor: u64) -> Result<u64, StoreError> {
+        let (mut client, key) = (self.client.clone(), self.keys.epoch());
+        for _ in 0..TRIES {
+            let got = client.get(key.as_str(), None).await.map_err(failed)?;
+            let known = got.kvs().first();
+            let last = known.map_or(Ok(0), |kv| count(kv.value()))?;
+            let next = (last + 1).max(floor);
+            // Nobody has taken it meanwhile.
+            let revision = known.map_or(0, etcd_client::KeyValue::mod_revision);
+            let same = Compare::mod_revision(key.as_str(), CompareOp::Equal, revision);
+            let put = TxnOp::put(key.as_str(), number(next), None);
+            let done = client.txn(Txn::new().when([same]).and_then([put])).await;
+            if done.map_err(failed)?.succeeded() {
+                return Ok(next);
+            }
+        }
+        Err(failed("no epoch could be taken"))
+    }
+
+    /// Takes a name that no session has.
+    pub(super) async fn claim(
+        &self,
+        id: &SessionId,
+        epoch: u64,
+        holder: &Holder,
+    ) -> Result<bool, StoreError> {
+        let (place, fence) = (self.keys.holder(id), self.keys.fence(id));
+        let free = |key: &str| Compare::create_revision(key, CompareOp::Equal, 0);
+        let txn = Txn::new()
+            .when([free(&place), free(&fence)])
+            .and_then([hold(&place, holder), TxnOp::put(fence, number(epoch), None)]);
+        self.run(txn).await
+    }
+
+    /// Takes a session whose holder is gone: from now on no earlier epoch writes. False if
+    /// somebody else was first.
+    pub(super) async fn take_over(
+        &self,
+        id: &SessionId,
+        epoch: u64,
+        holder: &Holder,
+    ) -> Result<bool, StoreError> {
+        let (place, fence) = (self.keys.holder(id), self.keys.fence(id));
+        let orphan = Compare::create_revision(place.as_str(), CompareOp::Equal, 0);
+        let later = Compare::value(fence.as_str(), CompareOp::Less, number(epoch));
+        let txn = Txn::new()
+            .when([orphan, later])
+            .and_then([hold(&place, holder), TxnOp::put(fence, number(epoch), None)]);
+        self.run(txn).await
+    }
+
+    /// Gives a session back, if it is still this server's.
+    pub(super) async fn release(&self, id: &SessionId, holder: &Holder) -> Result<(), StoreError> {
+        let place = self.keys.holder(id);
+        let own = Compare::lease(place.as_str(), CompareOp::Equal, holder.lease);
+        let gone = TxnOp::delete(place, None);
+        self.run(Txn::new().when([own]).and_then([gone])).await?;
+        Ok(())
+    }
+
+    /// Keeps records of one session.
+    pub(super) async fn append(&self, batch: &[(SessionId, Record)]) -> Result<(), StoreError> {
+        let Some((id, _)) = batch.first() else {
+            return Ok(());
+        };
+        let (mut puts, mut len, mut epoch) = (Vec::new(), 0, 0);
+        for (_, record) in batch {
+            let text = write(record)?;
+            let is_full = puts.len() >= OPERATIONS || len + text.len() > REQUEST_LEN;
+            // All that is written together is of one holder.
+            if !puts.is_empty() && (is_full || record.epoch != epoch) {
+                self.guarded(id, epoch, std::mem::take(&mut puts)).await?;
+                len = 0;
+            }
+            epoch = record.epoch;
+            len += text.len();
+            puts.push(TxnOp::put(self.keys.log(id, record.seq), text, None));
+        }
+        self.guarded(id, epoch, puts).await
+    }
+
+    pub(super) async fn load(&self, id: &SessionId) -> Result<Option<Session>, StoreError> {
+        let mut session = self.folded(id).await?;
+        loop {
+            let after = session.as_ref().map_or(0, Session::seq);
+            let page = self.records(id, after, PAGE).await?;
+            for record in &page {
+                let applied = match &mut session {
+                    Some(session) => session.apply(record),
+                    None => {
+                        session = Session::begin(record);
+                        session.is_some()
+                    }
+                };
+                if !applied {
+                    let seq = record.seq;
+                    return Err(StoreError::Corrupt(format!("record {seq} of {id}")));
+                }
+            }
+            if page.len() < PAGE {
+                return Ok(session);
+            }
+        }
+    }
+
+    pub(super) async fn records(
+        &self,
+        id: &SessionId,
+        after: u64,
+        most: usize,
+    ) -> Result<Vec<Record>, StoreError> {
+        let begin = self.keys.log(id, after.saturating_add(1));
+        let options = GetOptions::new()
+            .with_range(self.keys.log_end(id))
+            .with_sort(SortTarget::Key, SortOrder::Ascend)
+            .with_limit(i64::try_from(most).unwrap_or(i64::MAX));
+        let got = self.client.clone().get(begin, Some(options)).await;
+        let got = got.map_err(failed)?;
+        got.kvs().iter().map(|kv| read(kv.value())).collect()
+    }
+
+    /// The parts are there before they count, and the earlier ones until then.
+    pub(super) async fn compact(&self, session: &Session, keep: u64) -> Result<(), StoreError> {
+        let (id, seq, epoch) = (session.id(), session.seq(), session.epoch());
+        let text = write(session)?;
+        let state = self.keys.state(id, seq);
+        let parts: Vec<&[u8]> = text.chunks(PART_LEN).collect();
+        for (part, bytes) in (0..).zip(&parts) {
+            let put = TxnOp::put(format!("{state}{}", number(part)), *bytes, None);
+            self.guarded(id, epoch, vec![put]).await?;
+        }
+        let counts = TxnOp::put(self.keys.fold(id), number(seq), None);
+        self.guarded(id, epoch, vec![counts]).await?;
+        let range = |end: String| Some(DeleteOptions::new().with_range(end));
+        let until = seq.saturating_sub(keep).saturating_add(1);
+        let old = vec![
+            TxnOp::delete(self.keys.state(id, 0), range(state)),
+            TxnOp::delete(self.keys.log(id, 0), range(self.keys.log(id, until))),
+        ];
+        self.guarded(id, epoch, old).await
+    }
+
+    pub(super) async fn forget(&self, id: &SessionId) -> Result<(), StoreError> {
+        let range = |end: String| Some(DeleteOptions::new().with_range(end));
+        let gone = [
+            TxnOp::delete(self.keys.holder(id), None),
+            TxnOp::delete(self.keys.fence(id), None),
+            TxnOp::delete(self.keys.fold(id), None),
+            TxnOp::delete(self.keys.state(id, 0), range(self.keys.states_end(id))),
+            TxnOp::delete(self.keys.log(id, 0), range(self.keys.log_end(id))),
+        ];
+        self.run(Txn::new().and_then(gone)).await.map(drop)
+    }
+
+    async fn folded(&self, id: &SessionId) -> Result<Option<Session>, StoreError> {
+        let mut client = self.client.clone();
+        let fold = client.get(self.keys.fold(id), None).await.map_err(failed)?;
+        let Some(seq) = fold.kvs().first().map(|kv| count(kv.value())).transpose()? else {
+            return Ok(None);
+        };
+        let state = self.keys.state(id, seq);
+        let mut text = Vec::new();
+        for part in 0.. {
+            let key = format!("{state}{}", number(part));
+            let got = client.get(key, None).await.map_err(failed)?;
+            match got.kvs().first() {
+                Some(kv) => text.extend(kv.value()),
+                None => break,
+            }
+        }
+        read(&text).map(Some)
+    }
+
+    /// Does what only the holder of an epoch may do.
+    async fn guarded(
+        &self,
+        id: &SessionId,
+        epoch: u64,
+        operations: Vec<TxnOp>,
+    ) -> Result<(), StoreError> {
+        let fence = self.keys.fence(id);
+        let is = |op, epoch| Compare::value(fence.as_str(), op, number(epoch));
+        let own = Txn::new().when([is(CompareOp::Equal, epoch)]);
+        if self.run(own.and_then(operations.clone())).await? {
+            return Ok(());
+        }
+        // The same holder with a later epoch: its own earlier one writes no more.
+        let mut all = vec![TxnOp::put(fence.as_str(), number(epoch), None)];
+        all.extend(operations);
+        let earlier = Txn::new().when([is(CompareOp::Less, epoch)]);
+        match self.run(earlier.and_then(all)).await? {
+            true => Ok(()),
+            false => Err(StoreError::Fenced(id.clone())),
+        }
+    }
+
+    async fn run(&self, txn: Txn) -> Result<bool, StoreError> {
+        let done = self.client.clone().txn(txn).await.map_err(failed)?;
+        Ok(done.succeeded())
+    }
+}
+
+fn hold(place: &str, holder: &Holder) -> TxnOp {
+    let lease = PutOptions::new().with_lease(holder.lease);
+    TxnOp::put(place, holder.server.0.to_string(), Some(lease))
+}
+
+fn count(value: &[u8]) -> Result<u64, StoreError> {
+    let text = str::from_utf8(value).ok();
+    let number = text.and_then(|text| text.parse().ok());
+    number.ok_or_else(|| StoreError::Corrupt("a number that is none".to_owned()))
+}
+
+fn write(value: &impl Serialize) -> Result<Vec<u8>, StoreError> {
+    serde_json::to_vec(value).map_err(failed)
+}
+
+fn read<T: DeserializeOwned>(text: &[u8]) -> Result<T, StoreError> {
+    serde_json::from_slice(text).map_err(|error| StoreError::Corrupt(error.to_string()))
+}

@@ -1,0 +1,221 @@
+//! Many servers, one store: an etcd cluster keeps the logs, says who holds which session, and
+//! lets nobody write whom another has followed.
+
+mod keys;
+mod logs;
+mod place;
+
+use std::fmt::Display;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::thread;
+use std::time::Duration;
+
+use etcd_client::{Certificate, Client, ConnectOptions, TlsOptions};
+use sangam_model::BrokerId;
+use sangam_session::{Record, Session, SessionId};
+use tokio::runtime::{Builder, Handle, Runtime};
+
+use super::{ControlStore, Move, StoreError, Where};
+use keys::Keys;
+use logs::Logs;
+use place::{Keeper, Places};
+
+/// How long the cluster may take to answer. Longer than an election of a leader would let the
+/// leases end.
+const PATIENCE: Duration = Duration::from_secs(2);
+const CONNECT: Duration = Duration::from_secs(3);
+
+/// Where the cluster is, and who this is.
+#[derive(Clone, Debug)]
+pub struct EtcdOptions {
+    /// Its members: `http://host:2379` or `https://host:2379`.
+    pub endpoints: Vec<String>,
+    /// PEM certificates that its members' are signed by; the system's otherwise.
+    pub authorities: Option<PathBuf>,
+    /// Name and password.
+    pub user: Option<(String, String)>,
+    /// All keys begin so; networks that share a cluster have different ones.
+    pub prefix: String,
+    /// This server's broker.
+    pub server: BrokerId,
+    /// How members and programs reach this server: `http://host:port`.
+    pub url: String,
+}
+
+/// A store in etcd. Its leases end with it.
+pub struct Etcd {
+    /// Of the keeper's thread.
+    runtime: Handle,
+    logs: Logs,
+    places: Arc<Mutex<Places>>,
+    moves: mpsc::Receiver<Move>,
+    orders: tokio::sync::mpsc::UnboundedSender<place::Order>,
+}
+
+impl Etcd {
+    /// Connects to the cluster and makes this server known there.
+    ///
+    /// # Errors
+    /// See [`StoreError`].
+    pub fn open(options: &EtcdOptions) -> Result<Self, StoreError> {
+        let (tell, moves) = mpsc::channel();
+        let (orders, inbox) = tokio::sync::mpsc::unbounded_channel();
+        let (ready, begun) = mpsc::sync_channel(1);
+        let wanted = options.clone();
+        let thread = thread::Builder::new().name("sangam-etcd".to_owned());
+        let run = move || match begin(&wanted) {
+            Ok((runtime, client)) => {
+                let keys = Keys::new(&wanted.prefix);
+                let places = Arc::new(Mutex::new(Places::new(&wanted)));
+                let logs = Logs::new(client.clone(), keys.clone());
+                let keeper = Keeper::new(client, keys, Arc::clone(&places), tell);
+                let open = (runtime.handle().clone(), logs, places);
+                // Whoever opens it waits.
+                let _ = ready.send(Ok(open));
+                runtime.block_on(keeper.run(inbox));
+            }
+            Err(error) => drop(ready.send(Err(error))),
+        };
+        thread.spawn(run).map_err(failed)?;
+        let (runtime, logs, places) = begun.recv().map_err(failed)??;
+        Ok(Self {
+            runtime,
+            logs,
+            places,
+            moves,
+            orders,
+        })
+    }
+
+    /// Lets the keeper's thread do something: the caller's may have a runtime of its own.
+    fn ask<T: Send + 'static, F>(&self, work: impl FnOnce(Logs) -> F) -> Result<T, StoreError>
+    where
+        F: Future<Output = Result<T, StoreError>> + Send + 'static,
+    {
+        let (tell, told) = mpsc::sync_channel(1);
+        let work = work(self.logs.clone());
+        self.runtime.spawn(async move {
+            // The caller waits.
+            let _ = tell.send(work.await);
+        });
+        told.recv().map_err(failed)?
+    }
+
+    fn places(&self) -> std::sync::MutexGuard<'_, Places> {
+        // Whoever panicked with it has left whole entries.
+        self.places.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Etcd {
+    fn drop(&mut self) {
+        // Others may take over at once.
+        let (done, wait) = mpsc::channel();
+        if self.orders.send(place::Order::End(done)).is_ok() {
+            let _ = wait.recv_timeout(PATIENCE);
+        }
+    }
+}
+
+impl ControlStore for Etcd {
+    fn next_epoch(&mut self, floor: u64) -> Result<u64, StoreError> {
+        self.ask(|logs| async move { logs.next_epoch(floor).await })
+    }
+
+    fn append(&mut self, batch: &[(SessionId, Record)]) -> Result<(), StoreError> {
+        let batch = batch.to_vec();
+        self.ask(|logs| async move {
+            for records in batch.chunk_by(|(one, _), (other, _)| one == other) {
+                logs.append(records).await?;
+            }
+            Ok(())
+        })
+    }
+
+    /// None: whose holder is gone comes by [`Self::moves`].
+    fn load(&mut self) -> Result<Vec<Session>, StoreError> {
+        Ok(Vec::new())
+    }
+
+    fn load_one(&mut self, id: &SessionId) -> Result<Option<Session>, StoreError> {
+        let id = id.clone();
+        self.ask(|logs| async move { logs.load(&id).await })
+    }
+
+    fn records(
+        &mut self,
+        id: &SessionId,
+        after: u64,
+        most: usize,
+    ) -> Result<Vec<Record>, StoreError> {
+        let id = id.clone();
+        self.ask(move |logs| async move { logs.records(&id, after, most).await })
+    }
+
+    fn compact(&mut self, session: &Session, keep: u64) -> Result<(), StoreError> {
+        let session = session.clone();
+        self.ask(move |logs| async move { logs.compact(&session, keep).await })
+    }
+
+    fn forget(&mut self, id: &SessionId) -> Result<(), StoreError> {
+        let id = id.clone();
+        self.ask(|logs| async move { logs.forget(&id).await })
+    }
+
+    fn claim(&mut self, id: &SessionId, epoch: u64) -> Result<bool, StoreError> {
+        let holder = self.places().holder()?;
+        let id = id.clone();
+        self.ask(move |logs| async move { logs.claim(&id, epoch, &holder).await })
+    }
+
+    fn release(&mut self, id: &SessionId) {
+        // The keeper ends with this alone.
+        let _ = self.orders.send(place::Order::Release(id.clone()));
+    }
+
+    fn moves(&mut self, sessions: usize) -> Vec<Move> {
+        self.places().sessions = sessions;
+        self.moves.try_iter().collect()
+    }
+
+    fn place(&self, id: &SessionId) -> Where {
+        self.places().of(id)
+    }
+
+    fn lighter(&self, sessions: usize) -> Option<String> {
+        self.places().lighter(sessions)
+    }
+}
+
+fn begin(options: &EtcdOptions) -> Result<(Runtime, Client), StoreError> {
+    let runtime = Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(failed)?;
+    let client = runtime.block_on(connect(options))?;
+    Ok((runtime, client))
+}
+
+async fn connect(options: &EtcdOptions) -> Result<Client, StoreError> {
+    let mut how = ConnectOptions::new()
+        .with_connect_timeout(CONNECT)
+        .with_timeout(PATIENCE)
+        .with_keep_alive(PATIENCE, PATIENCE)
+        .with_keep_alive_while_idle(true);
+    if let Some((name, password)) = &options.user {
+        how = how.with_user(name, password);
+    }
+    if let Some(path) = &options.authorities {
+        let read = std::fs::read(path);
+        let pem = read.map_err(|error| failed(format!("{}: {error}", path.display())))?;
+        how = how.with_tls(TlsOptions::new().ca_certificate(Certificate::from_pem(pem)));
+    }
+    let client = Client::connect(&options.endpoints, Some(how)).await;
+    let mut client = client.map_err(failed)?;
+    // It connects when it is first asked something.
+    client.get("\0", None).await.map_err(failed)?;
+    Ok(client)
+}
+
+fn failed(error: impl Display) -> StoreError {
+    StoreError::Failed(format!("etcd: {error}"))
+}
