@@ -4,6 +4,7 @@
 //! whole batch of changes.
 
 use std::collections::HashSet;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender};
 use std::time::Duration;
@@ -163,21 +164,8 @@ impl Control {
                 link,
                 peer,
                 address,
-            } => {
-                self.routing.handle(now, RoutingInput::LinkUp(link, peer));
-                self.streams.handle(now, StreamInput::LinkUp(link));
-                self.parts.ways.link_up(now);
-                if let Some(organiser) = &mut self.parts.organiser {
-                    organiser.link_up(link, peer, address);
-                }
-            }
-            ControlEvent::LinkDown(link) => {
-                if let Some(organiser) = &mut self.parts.organiser {
-                    organiser.link_down(link);
-                }
-                self.routing.handle(now, RoutingInput::LinkDown(link));
-                self.streams.handle(now, StreamInput::LinkDown(link));
-            }
+            } => self.link_up(link, peer, address),
+            ControlEvent::LinkDown(link) => self.link_down(link),
             ControlEvent::LinkSuspect(link) => {
                 self.routing.handle(now, RoutingInput::LinkSuspect(link));
             }
@@ -216,6 +204,25 @@ impl Control {
             ControlEvent::Drain => self.drain(),
             ControlEvent::Stop => self.stopping = true,
         }
+    }
+
+    fn link_up(&mut self, link: LinkId, peer: BrokerId, address: SocketAddr) {
+        let now = clock::now();
+        self.routing.handle(now, RoutingInput::LinkUp(link, peer));
+        self.streams.handle(now, StreamInput::LinkUp(link));
+        self.parts.ways.link_up(now);
+        if let Some(organiser) = &mut self.parts.organiser {
+            organiser.link_up(link, peer, address);
+        }
+    }
+
+    fn link_down(&mut self, link: LinkId) {
+        let now = clock::now();
+        if let Some(organiser) = &mut self.parts.organiser {
+            organiser.link_down(link);
+        }
+        self.routing.handle(now, RoutingInput::LinkDown(link));
+        self.streams.handle(now, StreamInput::LinkDown(link));
     }
 
     /// Whoever subscribes is told at once that it has; the few whose filter finds no room here,

@@ -48,6 +48,19 @@ impl Access {
         self.holder(headers)
     }
 
+    /// Lets only the operator through: what it is about concerns everybody.
+    pub(super) fn may_operate(
+        &self,
+        caller: SocketAddr,
+        headers: &HeaderMap,
+    ) -> Result<(), Problem> {
+        match self.may_change(caller, headers)? {
+            Caller::Operator => Ok(()),
+            Caller::Client(_) => Err(Problem::forbidden("this is for the operator")
+                .hint("send api.token, which is not a client's token")),
+        }
+    }
+
     /// Lets whoever has a token evaluate XPath. Where none is configured nobody may.
     pub(crate) fn may_query(self) -> MayQuery {
         Arc::new(move |headers| {
@@ -205,11 +218,15 @@ pub(super) fn is_json(headers: &HeaderMap) -> Result<(), Problem> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use axum::http::HeaderName;
 
-    fn headers(pairs: &[(&'static str, &'static str)]) -> HeaderMap {
-        let pair = |(name, value): &(&'static str, &'static str)| {
-            (name.parse().unwrap(), value.parse().unwrap())
+    use super::*;
+    use crate::auth::{Claims, SigningKey};
+
+    fn headers(pairs: &[(&str, &str)]) -> HeaderMap {
+        let pair = |(name, value): &(&str, &str)| {
+            let name: HeaderName = name.parse().unwrap();
+            (name, value.parse().unwrap())
         };
         pairs.iter().map(pair).collect()
     }
@@ -271,6 +288,30 @@ mod tests {
                 .may_change(from, &headers(&[("host", "localhost")]))
                 .is_err()
         );
+    }
+
+    #[test]
+    fn what_concerns_everybody_is_for_the_operator() {
+        let (key, verifying) = SigningKey::ephemeral().unwrap();
+        let mut access = access(Some("0123456789abcdef"));
+        access.tokens = Some(Arc::new(Tokens::of_key(verifying, None)));
+        let claims = Claims {
+            sub: "anna".to_owned(),
+            exp: 4_000_000_000,
+            tenant: "acme".to_owned(),
+            publish: vec!["#".to_owned()],
+            api: true,
+            ..Claims::default()
+        };
+        let client = format!("Bearer {}", key.sign(&claims).unwrap());
+        let (from, client) = (
+            caller("192.0.2.1:9"),
+            headers(&[("authorization", &client)]),
+        );
+        assert!(access.may_change(from, &client).is_ok());
+        assert!(access.may_operate(from, &client).is_err());
+        let operator = headers(&[("authorization", "Bearer 0123456789abcdef")]);
+        assert!(access.may_operate(from, &operator).is_ok());
     }
 
     #[test]

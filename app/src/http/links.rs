@@ -37,7 +37,7 @@ pub(super) async fn weigh(
     headers: HeaderMap,
     body: String,
 ) -> Result<Json<Value>, Problem> {
-    state.access.may_change(caller, &headers)?;
+    state.access.may_operate(caller, &headers)?;
     is_json(&headers)?;
     let given = serde_json::from_str::<Weight>(&body).ok();
     let Some(Weight { weight }) = given.filter(|given| given.weight > 0) else {
@@ -59,7 +59,7 @@ pub(super) async fn unweigh(
     ConnectInfo(caller): Caller,
     headers: HeaderMap,
 ) -> Result<Json<Value>, Problem> {
-    state.access.may_change(caller, &headers)?;
+    state.access.may_operate(caller, &headers)?;
     let rules = changed(&state, &broker, |broker, peer| {
         broker.weigh(peer, PinnedBy::Command, None);
     });
@@ -73,7 +73,7 @@ pub(super) async fn forbid(
     ConnectInfo(caller): Caller,
     headers: HeaderMap,
 ) -> Result<Json<Value>, Problem> {
-    state.access.may_change(caller, &headers)?;
+    state.access.may_operate(caller, &headers)?;
     let rules = changed(&state, &broker, |broker, peer| broker.forbid(peer, true));
     let (peer, rules) = rules.await?;
     taken(rules.forbidden.iter().any(|(id, _)| *id == peer), &rules)
@@ -86,7 +86,7 @@ pub(super) async fn allow(
     ConnectInfo(caller): Caller,
     headers: HeaderMap,
 ) -> Result<Json<Value>, Problem> {
-    state.access.may_change(caller, &headers)?;
+    state.access.may_operate(caller, &headers)?;
     let rules = changed(&state, &broker, |broker, peer| broker.forbid(peer, false));
     let (peer, rules) = rules.await?;
     taken(rules.forbidden.iter().all(|(id, _)| *id != peer), &rules)

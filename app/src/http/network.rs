@@ -121,7 +121,7 @@ pub(super) async fn drain(
     ConnectInfo(caller): ConnectInfo<SocketAddr>,
     headers: HeaderMap,
 ) -> Result<Json<Value>, Problem> {
-    state.access.may_change(caller, &headers)?;
+    state.access.may_operate(caller, &headers)?;
     ask(&state, sangam_node::Broker::drain).await?;
     Ok(Json(json!({ "draining": true })))
 }
