@@ -14,7 +14,7 @@ export PATH="$PATH:${CARGO_HOME:-$HOME/.cargo}/bin:/usr/sbin:/sbin"
 readonly BUILD='
 make|command -v make|the commands of this repository
 gcc|command -v cc|the linker driver and the C part of aws-lc-rs
-protobuf-compiler|command -v protoc|what etcd's client is generated from
+protobuf-compiler|command -v protoc|generating the client of etcd
 libc6-dev|test -e /usr/include/stdlib.h|the C library to link with
 '
 readonly RUN='
