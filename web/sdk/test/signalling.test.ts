@@ -92,3 +92,35 @@ test("another broker replaces the socket, whatever the old one still says", () =
   expect(Line.all).toHaveLength(2);
   expect(frames).toEqual(["welcome"]);
 });
+
+test("a session is followed to its server, and waited for while it moves", async () => {
+  const ends = async (n: number, frame: object) => {
+    line(n).onopen?.();
+    line(n).says({ type: "refused", error: "", ...frame });
+    line(n).onclose?.();
+    await vi.advanceTimersByTimeAsync(2_000);
+  };
+  await ends(0, { code: "elsewhere", at: "https://b.example" });
+  expect(line(1).url).toBe("wss://b.example/v1/sessions/acme/weekly/signal");
+  await ends(1, { code: "moving" });
+  expect(line(2).url).toMatch(/^wss:\/\/a\.example\//);
+  line(2).onopen?.();
+  line(2).says(WELCOME);
+  expect(up).toEqual([true]);
+});
+
+test("servers that send to each other are not asked all the time", async () => {
+  for (let n = 0; n < 6; n++) {
+    const other = n % 2 === 0 ? "https://b.example" : "https://a.example";
+    line(n).onopen?.();
+    line(n).says({ type: "refused", error: "", code: "elsewhere", at: other });
+    line(n).onclose?.();
+    await vi.advanceTimersByTimeAsync(2_000);
+  }
+  const asked = Line.all.length;
+  line(6).onopen?.();
+  line(6).says({ type: "refused", error: "", code: "elsewhere", at: "https://b.example" });
+  line(6).onclose?.();
+  await vi.advanceTimersByTimeAsync(1_000);
+  expect(Line.all.length).toBe(asked);
+});
