@@ -17,7 +17,8 @@
 //! }
 //! let event = head.next(Time::from_millis(1_000)).unwrap();
 //! let heard = decode(Time::from_millis(5_000), &event).unwrap();
-//! assert_eq!((heard.brokers, heard.rows.len()), (2, 2));
+//! // Who lives, and a digest of each.
+//! assert_eq!((heard.brokers, heard.rows.len()), (2, 3));
 //! ```
 //!
 
