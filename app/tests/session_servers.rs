@@ -292,6 +292,25 @@ fn a_server_that_slept_holds_no_session_that_another_has() {
 }
 
 #[test]
+fn a_name_may_be_used_again_at_once() {
+    let etcd = Etcd::start();
+    let first = etcd.broker("first", &[]);
+    let second = etcd.broker("second", &[&first]);
+    for round in 0..10 {
+        done(&first, &["create", "acme/weekly"]);
+        done(&first, &["do", "acme/weekly", r#"{"do": "finish"}"#]);
+        // By way of a server that has it not.
+        eventually("it is forgotten", || {
+            session(&second, &["forget", "acme/weekly"]).is_ok()
+        });
+        let shown = done(&first, &["create", "acme/weekly"]);
+        assert_eq!(shown["state"], "activated", "round {round}");
+        done(&first, &["do", "acme/weekly", r#"{"do": "finish"}"#]);
+        done(&first, &["forget", "acme/weekly"]);
+    }
+}
+
+#[test]
 fn sessions_wait_for_etcd_and_media_does_not() {
     let mut etcd = Etcd::start();
     let broker = etcd.broker("first", &[]);

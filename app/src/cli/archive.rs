@@ -9,7 +9,8 @@ use sangam_client::Address;
 use sangam_model::{Filter, Topic};
 
 use super::client::{LOCAL, Peer};
-use super::session::{Name, SERVER};
+use super::net::Api;
+use super::session::Name;
 
 /// Where recordings are.
 #[derive(Args, Clone, Debug)]
@@ -56,17 +57,8 @@ pub(crate) struct RecordArgs {
     /// says it to everybody
     #[arg(long, value_name = "TENANT/NAME", value_parser = super::session::name)]
     pub(crate) session: Option<Name>,
-    /// The session server: the HTTP address of its broker
-    #[arg(long, value_name = "URL", default_value = SERVER)]
-    pub(crate) server: String,
-    /// Token for its API, as `sangam session` has it
-    #[arg(
-        long,
-        value_name = "TOKEN",
-        env = "SANGAM_API_TOKEN",
-        hide_env_values = true
-    )]
-    pub(crate) api_token: Option<String>,
+    #[command(flatten)]
+    pub(crate) api: Api,
 }
 
 impl RecordArgs {

@@ -8,6 +8,7 @@ use sangam_control::monitor;
 use sangam_model::{Filter, Topic};
 
 use super::client::LOCAL;
+use super::session::SERVER;
 use super::{ConfigFile, Peer};
 
 /// Which reports a view is made from.
@@ -129,11 +130,11 @@ pub(crate) enum NetCommand {
     },
 }
 
-/// The broker whose links are meant.
+/// A broker's API.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Api {
-    /// Its HTTP address
-    #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:4680")]
+    /// HTTP address of the broker whose API is asked
+    #[arg(long, value_name = "URL", default_value = SERVER)]
     pub(crate) server: String,
     /// Token for its API: the operator's, or one of `sangam token issue --api`; not needed on the
     /// same machine where none is configured

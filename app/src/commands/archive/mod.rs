@@ -3,11 +3,11 @@
 mod export;
 mod list;
 mod progress;
+mod readiness;
 mod record;
 mod replay;
 mod scrub;
 mod serve;
-mod told;
 
 use std::time::{SystemTime, UNIX_EPOCH};
 

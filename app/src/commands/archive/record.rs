@@ -17,7 +17,7 @@ use crate::exit::{Exit, Failure, io};
 use crate::output;
 use crate::stop::Stop;
 
-use super::told::Told;
+use super::readiness::Readiness;
 
 /// How long the broker is listened to before the disk's time is looked at.
 const NAP: Duration = Duration::from_millis(50);
@@ -39,7 +39,7 @@ struct Running {
     recorder: Recorder,
     name: String,
     clock: Clock,
-    told: Option<Told>,
+    readiness: Option<Readiness>,
 }
 
 /// Nanoseconds since 1970 that never go back: the system's clock may be set meanwhile.
@@ -102,9 +102,9 @@ impl Running {
         let log = Log::new(medium, life).map_err(wrong())?;
         let recorder = Recorder::new(log, RecordingId(random()), (&name, begin));
         let recorder = recorder.map_err(wrong())?;
-        let told = args.session.as_ref().map(|session| {
-            let server = Server::new(&args.server, args.api_token.as_deref())?;
-            Told::begin(server, &session.path())
+        let readiness = args.session.as_ref().map(|session| {
+            let server = Server::new(&args.api.server, args.api.api_token.as_deref())?;
+            Readiness::begin(server, &session.path())
         });
         Ok(Self {
             client,
@@ -112,7 +112,7 @@ impl Running {
             recorder,
             name,
             clock,
-            told: told.transpose()?,
+            readiness: readiness.transpose()?,
         })
     }
 
@@ -131,8 +131,8 @@ impl Running {
             }
             self.recorder.tick(self.clock.now());
         }
-        if let Some(told) = &mut self.told {
-            told.tell(!self.recorder.is_refused());
+        if let Some(readiness) = &mut self.readiness {
+            readiness.tell(!self.recorder.is_refused());
         }
         Ok(())
     }
@@ -176,8 +176,8 @@ impl Running {
     }
 
     fn finish(self, as_json: bool) -> Result<(), Failure> {
-        if let Some(told) = self.told {
-            told.end();
+        if let Some(readiness) = self.readiness {
+            readiness.end();
         }
         let (id, name) = (self.recorder.id(), self.name.clone());
         let counts = self.recorder.finish(self.clock.now());

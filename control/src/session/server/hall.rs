@@ -240,14 +240,16 @@ impl Hall {
     }
 
     fn connect(&mut self, id: &SessionId, member: MemberId, (number, sink): Way) {
-        let hosted = self.hosted.get_mut(id);
-        let hosted = hosted.filter(|one| one.machine.session().member(member).is_some());
-        let Some(hosted) = hosted else {
-            // It was sent away between joining and connecting.
-            let _ = sink.try_send(Told::Bye("removed"));
+        // One that has moved meanwhile ends the connection, and its member comes back there.
+        let Some(hosted) = self.hosted.get_mut(id) else {
             return;
         };
         let session = hosted.machine.session();
+        if session.member(member).is_none() {
+            // It was sent away between joining and connecting.
+            let _ = sink.try_send(Told::Bye("removed"));
+            return;
+        }
         let reach = Told::Reach(session.reach(member));
         let state = Told::Frame(hosted.hub.state(session, member));
         // A new channel has room.
@@ -257,8 +259,7 @@ impl Hall {
     }
 
     fn forget(&mut self, id: &SessionId) -> Result<Answer, Failure> {
-        let hosted = self.hosted.get(id);
-        let hosted = hosted.ok_or_else(|| Failure::NoSession(id.clone()))?;
+        let hosted = self.hosted.get(id).ok_or_else(|| self.not_here(id))?;
         let session = hosted.machine.session();
         if !session.state().is_final() {
             return Err(Failure::Refused(Refusal::NotNow(session.state())));

@@ -69,12 +69,9 @@ impl Logs {
         epoch: u64,
         holder: &Holder,
     ) -> Result<bool, StoreError> {
-        let (place, fence) = (self.keys.holder(id), self.keys.fence(id));
-        let free = |key: &str| Compare::create_revision(key, CompareOp::Equal, 0);
-        let txn = Txn::new()
-            .when([free(&place), free(&fence)])
-            .and_then([hold(&place, holder), TxnOp::put(fence, number(epoch), None)]);
-        self.run(txn).await
+        let fence = self.keys.fence(id);
+        let free = Compare::create_revision(fence, CompareOp::Equal, 0);
+        self.take(id, free, epoch, holder).await
     }
 
     /// Takes a session whose holder is gone: from now on no earlier epoch writes. False if
@@ -85,20 +82,32 @@ impl Logs {
         epoch: u64,
         holder: &Holder,
     ) -> Result<bool, StoreError> {
-        let (place, fence) = (self.keys.holder(id), self.keys.fence(id));
-        let orphan = Compare::create_revision(place.as_str(), CompareOp::Equal, 0);
-        let later = Compare::value(fence.as_str(), CompareOp::Less, number(epoch));
-        let txn = Txn::new()
-            .when([orphan, later])
-            .and_then([hold(&place, holder), TxnOp::put(fence, number(epoch), None)]);
-        self.run(txn).await
+        let fence = self.keys.fence(id);
+        let later = Compare::value(fence, CompareOp::Less, number(epoch));
+        self.take(id, later, epoch, holder).await
+    }
+
+    /// Takes what nobody holds, if this is so of its fence.
+    async fn take(
+        &self,
+        id: &SessionId,
+        fence_is: Compare,
+        epoch: u64,
+        holder: &Holder,
+    ) -> Result<bool, StoreError> {
+        let place = self.keys.holder(id);
+        let unheld = Compare::create_revision(place.as_str(), CompareOp::Equal, 0);
+        let lease = PutOptions::new().with_lease(holder.lease);
+        let hold = TxnOp::put(place, holder.server.0.to_string(), Some(lease));
+        let fence = TxnOp::put(self.keys.fence(id), number(epoch), None);
+        self.run(Txn::new().when([unheld, fence_is]).and_then([hold, fence]))
+            .await
     }
 
     /// Gives a session back, if it is still this server's.
     pub(super) async fn release(&self, id: &SessionId, holder: &Holder) -> Result<(), StoreError> {
-        let place = self.keys.holder(id);
-        let own = Compare::lease(place.as_str(), CompareOp::Equal, holder.lease);
-        let gone = TxnOp::delete(place, None);
+        let own = self.is_held_by(id, holder);
+        let gone = TxnOp::delete(self.keys.holder(id), None);
         self.run(Txn::new().when([own]).and_then([gone])).await?;
         Ok(())
     }
@@ -185,7 +194,7 @@ impl Logs {
         self.guarded(id, epoch, old).await
     }
 
-    pub(super) async fn forget(&self, id: &SessionId) -> Result<(), StoreError> {
+    pub(super) async fn forget(&self, id: &SessionId, holder: &Holder) -> Result<(), StoreError> {
         let range = |end: String| Some(DeleteOptions::new().with_range(end));
         let gone = [
             TxnOp::delete(self.keys.holder(id), None),
@@ -194,7 +203,15 @@ impl Logs {
             TxnOp::delete(self.keys.state(id, 0), range(self.keys.states_end(id))),
             TxnOp::delete(self.keys.log(id, 0), range(self.keys.log_end(id))),
         ];
-        self.run(Txn::new().and_then(gone)).await.map(drop)
+        let own = self.is_held_by(id, holder);
+        match self.run(Txn::new().when([own]).and_then(gone)).await? {
+            true => Ok(()),
+            false => Err(StoreError::Fenced(id.clone())),
+        }
+    }
+
+    fn is_held_by(&self, id: &SessionId, holder: &Holder) -> Compare {
+        Compare::lease(self.keys.holder(id), CompareOp::Equal, holder.lease)
     }
 
     async fn folded(&self, id: &SessionId) -> Result<Option<Session>, StoreError> {
@@ -243,11 +260,6 @@ impl Logs {
         let done = self.client.clone().txn(txn).await.map_err(failed)?;
         Ok(done.succeeded())
     }
-}
-
-fn hold(place: &str, holder: &Holder) -> TxnOp {
-    let lease = PutOptions::new().with_lease(holder.lease);
-    TxnOp::put(place, holder.server.0.to_string(), Some(lease))
 }
 
 fn count(value: &[u8]) -> Result<u64, StoreError> {

@@ -159,8 +159,15 @@ impl ControlStore for Etcd {
     }
 
     fn forget(&mut self, id: &SessionId) -> Result<(), StoreError> {
-        let id = id.clone();
-        self.ask(|logs| async move { logs.forget(&id).await })
+        let holder = self.places().holder()?;
+        // Before another of the same name may begin.
+        self.places().forget(id);
+        let of = id.clone();
+        let done = self.ask(move |logs| async move { logs.forget(&of, &holder).await });
+        if done.is_err() {
+            self.places().keep(id);
+        }
+        done
     }
 
     fn claim(&mut self, id: &SessionId, epoch: u64) -> Result<bool, StoreError> {

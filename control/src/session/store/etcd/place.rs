@@ -111,6 +111,16 @@ impl Places {
         (least.sessions + APART < sessions).then(|| least.url.clone())
     }
 
+    /// A session is over: the news of it, when it comes, is of none that this server has.
+    pub(super) fn forget(&mut self, id: &SessionId) {
+        self.holders.remove(id);
+    }
+
+    /// It could not be forgotten.
+    pub(super) fn keep(&mut self, id: &SessionId) {
+        self.holders.insert(id.clone(), self.own);
+    }
+
     fn clear(&mut self) {
         self.lease = None;
         self.servers.clear();
@@ -175,8 +185,9 @@ struct Line {
     keeper: LeaseKeeper,
     answers: LeaseKeepAliveStream,
     watch: WatchStream,
-    /// When the cluster was asked to prolong the lease the last time that it did.
-    asked: Instant,
+    /// When the cluster was asked to prolong the lease, until it answers.
+    asked: Option<Instant>,
+    /// When it was asked the last time that it answered: the lease has lasted since then at least.
     prolonged: Instant,
     told: usize,
 }
@@ -227,9 +238,9 @@ impl Keeper {
 
     /// Makes this server known, and learns who is where.
     async fn begin(&mut self) -> Result<Line, StoreError> {
+        let granted_at = Instant::now();
         let granted = self.client.lease_grant(LEASE_S, None).await;
         let lease = granted.map_err(failed)?.id();
-        let asked = Instant::now();
         let (keeper, answers) = self.client.lease_keep_alive(lease).await.map_err(failed)?;
         let server = self.places().own;
         let holder = Holder { server, lease };
@@ -244,6 +255,7 @@ impl Keeper {
             .with_prefix()
             .with_start_revision(revision + 1);
         let watch = self.client.watch(self.keys.live(), Some(options)).await;
+        let watch = watch.map_err(failed)?;
         let mut places = self.places();
         places.clear();
         places.lease = Some(lease);
@@ -258,9 +270,9 @@ impl Keeper {
             holder,
             keeper,
             answers,
-            watch: watch.map_err(failed)?,
-            asked,
-            prolonged: asked,
+            watch,
+            asked: None,
+            prolonged: granted_at,
             told,
         })
     }
@@ -295,8 +307,10 @@ impl Keeper {
             }
             tokio::select! {
                 _ = beat.tick() => {
-                    line.asked = Instant::now();
-                    line.keeper.keep_alive().await.map_err(failed)?;
+                    if line.asked.is_none() {
+                        line.asked = Some(Instant::now());
+                        line.keeper.keep_alive().await.map_err(failed)?;
+                    }
                     let sessions = self.places().sessions;
                     if sessions != line.told {
                         line.told = sessions;
@@ -308,7 +322,7 @@ impl Keeper {
                     if answer.ttl() <= 0 {
                         return Err(failed("the lease has ended"));
                     }
-                    line.prolonged = line.asked;
+                    line.prolonged = line.asked.take().unwrap_or(line.prolonged);
                 }
                 news = line.watch.message() => {
                     let news = news.map_err(failed)?.ok_or_else(|| failed("the watch ended"))?;

@@ -16,13 +16,13 @@ const AGAIN: Duration = Duration::from_secs(2);
 
 /// A thread of its own: packets do not wait for the session server.
 #[derive(Debug)]
-pub(super) struct Told {
+pub(super) struct Readiness {
     orders: Sender<bool>,
     thread: JoinHandle<()>,
     told: bool,
 }
 
-impl Told {
+impl Readiness {
     /// Says that the session with this path is recorded, which must be heard.
     ///
     /// # Errors
