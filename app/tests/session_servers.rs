@@ -114,16 +114,9 @@ fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// `sangam session` at a broker: its JSON, or what it complains of.
+/// `sangam session` by the operator.
 fn session(broker: &Broker, args: &[&str]) -> Result<Value, String> {
-    let server = format!("http://{}", broker.http);
-    let mut command = sangam(&[&["session", "--json", "--server", &server], args].concat());
-    let output = command.env("SANGAM_API_TOKEN", OPERATOR).output().unwrap();
-    let said = text(&output.stdout);
-    match output.status.success() {
-        true => Ok(serde_json::from_str(said.lines().next().unwrap_or("null")).unwrap()),
-        false => Err(text(&output.stderr)),
-    }
+    common::session(broker, &[args, &["--api-token", OPERATOR]].concat())
 }
 
 #[track_caller]

@@ -24,12 +24,7 @@ const SHORT: Duration = Duration::from_millis(20);
 /// `sangam session` at a broker; its JSON.
 #[track_caller]
 fn session(broker: &Broker, args: &[&str]) -> Value {
-    let server = format!("http://{}", broker.http);
-    let all = [&["session", "--json", "--server", &server], args].concat();
-    let output = run(&all);
-    let (said, wrong) = (text(&output.stdout), text(&output.stderr));
-    assert!(output.status.success(), "{args:?}: {wrong}");
-    serde_json::from_str(said.lines().next().unwrap_or("null")).unwrap()
+    common::session(broker, args).unwrap_or_else(|wrong| panic!("{args:?}: {wrong}"))
 }
 
 fn invite(broker: &Broker, identity: &str, role: &str) -> String {

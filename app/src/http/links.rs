@@ -37,14 +37,13 @@ pub(super) async fn weigh(
     headers: HeaderMap,
     body: String,
 ) -> Result<Json<Value>, Problem> {
-    state.access.may_operate(caller, &headers)?;
     is_json(&headers)?;
     let given = serde_json::from_str::<Weight>(&body).ok();
     let Some(Weight { weight }) = given.filter(|given| given.weight > 0) else {
         return Err(Problem::bad("a weight lies between 1 and 65535")
             .hint("send it as {\"weight\": 500}; DELETE takes it back"));
     };
-    let rules = changed(&state, &broker, move |broker, peer| {
+    let rules = changed(&state, (caller, &headers), &broker, move |broker, peer| {
         broker.weigh(peer, PinnedBy::Command, Some(weight));
     });
     let (peer, rules) = rules.await?;
@@ -59,8 +58,7 @@ pub(super) async fn unweigh(
     ConnectInfo(caller): Caller,
     headers: HeaderMap,
 ) -> Result<Json<Value>, Problem> {
-    state.access.may_operate(caller, &headers)?;
-    let rules = changed(&state, &broker, |broker, peer| {
+    let rules = changed(&state, (caller, &headers), &broker, |broker, peer| {
         broker.weigh(peer, PinnedBy::Command, None);
     });
     Ok(Json(shown(&rules.await?.1)))
@@ -73,8 +71,9 @@ pub(super) async fn forbid(
     ConnectInfo(caller): Caller,
     headers: HeaderMap,
 ) -> Result<Json<Value>, Problem> {
-    state.access.may_operate(caller, &headers)?;
-    let rules = changed(&state, &broker, |broker, peer| broker.forbid(peer, true));
+    let rules = changed(&state, (caller, &headers), &broker, |broker, peer| {
+        broker.forbid(peer, true)
+    });
     let (peer, rules) = rules.await?;
     taken(rules.forbidden.iter().any(|(id, _)| *id == peer), &rules)
 }
@@ -86,18 +85,21 @@ pub(super) async fn allow(
     ConnectInfo(caller): Caller,
     headers: HeaderMap,
 ) -> Result<Json<Value>, Problem> {
-    state.access.may_operate(caller, &headers)?;
-    let rules = changed(&state, &broker, |broker, peer| broker.forbid(peer, false));
+    let rules = changed(&state, (caller, &headers), &broker, |broker, peer| {
+        broker.forbid(peer, false)
+    });
     let (peer, rules) = rules.await?;
     taken(rules.forbidden.iter().all(|(id, _)| *id != peer), &rules)
 }
 
-/// Makes a change about a broker; what holds after it.
+/// Makes an operator's change about a broker; what holds after it.
 async fn changed(
     state: &Shared,
+    (caller, headers): (SocketAddr, &HeaderMap),
     broker: &str,
     change: impl FnOnce(&sangam_node::Broker, BrokerId) + Send + 'static,
 ) -> Result<(BrokerId, RulesInForce), Problem> {
+    state.access.may_operate(caller, headers)?;
     let peer = parse_id(broker).ok_or_else(|| {
         Problem::bad(format!("{broker:?} is no broker's id"))
             .hint("an id has 8 hexadecimal digits; see /v1/map")

@@ -131,6 +131,19 @@ impl Drop for Running {
     }
 }
 
+/// `sangam session --json` at a broker: what it says first, or what it complains of.
+pub(crate) fn session(broker: &Broker, args: &[&str]) -> Result<Value, String> {
+    let server = format!("http://{}", broker.http);
+    let output = run(&[&["session", "--json", "--server", &server], args].concat());
+    match output.status.success() {
+        true => {
+            let said = text(&output.stdout);
+            Ok(serde_json::from_str(said.lines().next().unwrap_or("null")).unwrap())
+        }
+        false => Err(text(&output.stderr)),
+    }
+}
+
 /// A broker on ports that the kernel chose.
 pub(crate) struct Broker {
     pub(crate) process: Running,
