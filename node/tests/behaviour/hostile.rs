@@ -146,8 +146,9 @@ fn random_bytes_at_every_port_harm_nobody() {
         }
         witness.is_unharmed();
     }
-    assert!(dropped(&broker, DropReason::Malformed) > 100);
-    assert!(dropped(&broker, DropReason::Version) > 100);
+    for reason in [DropReason::Malformed, DropReason::Version] {
+        eventually("they are counted", || dropped(&broker, reason) > 100);
+    }
 }
 
 #[test]
@@ -257,7 +258,7 @@ fn an_event_that_comes_again_is_delivered_once() {
         publisher.send_media(&bytes);
     }
     assert_eq!(receive_until(&mut subscriber, 4), [1, 2, 3, 4]);
-    assert_eq!(drops(&broker), [(DropReason::Duplicate.name(), 3)]);
+    comes_to(vec![(DropReason::Duplicate.name(), 3)], || drops(&broker));
 }
 
 #[test]

@@ -39,7 +39,7 @@ fn subscriptions_past_the_limit_are_refused_and_the_others_stay() {
             ),
             "{answer:?}"
         );
-        assert_eq!(dropped(&broker, DropReason::FiltersFull), before + 1);
+        comes_to(before + 1, || dropped(&broker, DropReason::FiltersFull));
         // To say a filter again is no further one.
         assert!(matches!(greedy.subscribe(&last), Message::Accepted { .. }));
 
@@ -75,7 +75,7 @@ fn a_filter_that_neighbours_cannot_be_asked_for_is_refused_to_all_who_hold_it() 
         assert_eq!((filter.as_str(), reason), ("+/late/#", Refusal::Full));
         client.unsubscribe(&filter).expect("room");
     }
-    assert_eq!(dropped(&near, DropReason::FiltersFull), 6);
+    comes_to(6, || dropped(&near, DropReason::FiltersFull));
     // What has room stays, and what finds room later is taken.
     let mut publisher = udp(&far);
     let mut early = Flow::new(publish(&mut publisher, "a/wide7"));
@@ -112,7 +112,7 @@ fn only_the_broker_itself_publishes_on_system_topics() {
         );
         assert!(forbidden, "{refused:?}");
     }
-    assert_eq!(dropped(&broker, DropReason::Forbidden), before + 3);
+    comes_to(before + 3, || dropped(&broker, DropReason::Forbidden));
 
     let own = Target::Door(broker.system_door().expect("a door"));
     let mut own = Client::connect(own, options()).expect("a client");
@@ -304,7 +304,9 @@ fn a_flood_of_control_messages_is_refused_and_counted() {
             }
         }
         assert!(refused > 5, "the flood is never refused");
-        assert!(dropped(&broker, DropReason::FloodControl) > before);
+        eventually("it is counted", || {
+            dropped(&broker, DropReason::FloodControl) > before
+        });
         witness.is_unharmed();
     }
 }

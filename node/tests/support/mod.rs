@@ -12,6 +12,7 @@ pub(crate) mod source;
 pub(crate) mod switch;
 pub(crate) mod torrent;
 
+use std::fmt::Debug;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
@@ -149,6 +150,19 @@ pub(crate) fn settled<T: PartialEq>(mut read: impl FnMut() -> T) -> T {
             return last;
         }
     }
+}
+
+/// Asserts that what is read becomes what is wanted: an answer is received before the thread that
+/// gave it counts.
+#[track_caller]
+pub(crate) fn comes_to<T: PartialEq + Debug>(wanted: T, mut read: impl FnMut() -> T) {
+    let until = Instant::now() + PATIENCE;
+    let mut now = read();
+    while now != wanted && Instant::now() < until {
+        thread::park_timeout(LOOK);
+        now = read();
+    }
+    assert_eq!(now, wanted, "not within {PATIENCE:?}");
 }
 
 /// How often the broker dropped something for this reason.
