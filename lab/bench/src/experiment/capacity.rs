@@ -30,10 +30,6 @@ const RATIO_MIN: f64 = 0.8;
 /// The limit is measured with so many destinations per thread: more than any cache of routes.
 const LIMIT_FANOUT: usize = 10_000;
 const LIMIT_SPAN: Duration = Duration::from_secs(3);
-/// A confirming run that fails is repeated with 3 % fewer, one that does not with 3 % more, so
-/// many times.
-const CONFIRM_TRIES: usize = 6;
-const CONFIRM_STEP_PERCENT: usize = 3;
 /// Counts of broker and kernel that differ by more are not the same thing.
 const UNRECONCILED_PERCENT_MAX: f64 = 0.5;
 
@@ -87,7 +83,7 @@ fn measure(subject: &Subject<'_>) -> Result<Report, Error> {
     progress.at("limit");
     let before = subject.allowed()?;
     progress.step();
-    let mut search = Search::new(before.participants as usize);
+    let mut search = Search::coarse(before.participants as usize);
     while let Some(participants) = search.next() {
         progress.at(&format!("{participants} participants"));
         // A stall of the machine is no limit of the broker: a bad run of the search gets a second
@@ -146,8 +142,7 @@ impl Subject<'_> {
         })
     }
 
-    /// Long runs around what the search found: fewer until one is good, or more until one is
-    /// not; the largest that was good, if any.
+    /// Long runs around what the short ones found; the largest that was good, if any.
     fn confirm(
         &self,
         report: &mut Report,
@@ -155,23 +150,15 @@ impl Subject<'_> {
         progress: &mut Progress,
     ) -> Result<Option<(usize, Outcome)>, Error> {
         let seconds = self.options.seconds.unwrap_or(CONFIRM_SECONDS);
-        let mut participants = found;
-        let mut best = None;
-        for _ in 0..CONFIRM_TRIES {
+        let span = Duration::from_secs(seconds);
+        let mut search = Search::fine(found);
+        let mut best: Option<(usize, Outcome)> = None;
+        while let Some(participants) = search.next() {
             progress.at(&format!("{participants} participants for {seconds} s"));
-            let span = Duration::from_secs(seconds);
-            let step = participants * CONFIRM_STEP_PERCENT / 100;
-            match self.attempt(report, participants, span)? {
-                Some(outcome) => {
-                    best = Some((participants, outcome));
-                    if participants < found {
-                        break;
-                    }
-                    participants += step;
-                }
-                None if best.is_some() => break,
-                None => participants -= step,
-            }
+            let outcome = self.attempt(report, participants, span)?;
+            search.tell(participants, outcome.is_some());
+            // Later numbers that are good are larger.
+            best = outcome.map(|outcome| (participants, outcome)).or(best);
         }
         Ok(best)
     }
