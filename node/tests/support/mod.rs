@@ -32,6 +32,8 @@ use sangam_wire::Event;
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 /// How often a condition is looked at.
 const LOOK: Duration = Duration::from_millis(2);
+/// How often in a row the same is read of what has settled: a thread may stand still that long.
+const SETTLED: u32 = 3;
 /// Number of events that only find out whether a path is open.
 const PROBE: u32 = u32::MAX;
 /// Events on their way at once: less than any queue of broker and client holds.
@@ -143,13 +145,14 @@ pub(crate) fn counted(broker: &Broker, name: &str) -> u64 {
 /// sent it counts it.
 pub(crate) fn settled<T: PartialEq>(mut read: impl FnMut() -> T) -> T {
     let mut last = read();
-    loop {
+    let mut same = 0;
+    while same < SETTLED {
         thread::park_timeout(LOOK * 10);
         let now = read();
-        if std::mem::replace(&mut last, now) == last {
-            return last;
-        }
+        same = if now == last { same + 1 } else { 0 };
+        last = now;
     }
+    last
 }
 
 /// Asserts that what is read becomes what is wanted: an answer is received before the thread that
