@@ -10,6 +10,11 @@ use super::control::{Control, Received};
 use super::send::empty_header;
 use super::{Address, UdpSocket};
 
+const LINE: usize = 64;
+/// Rooms that lie a power of two apart share the few places that a cache has for their first
+/// lines, and short datagrams fill nothing else.
+const STAGGER: usize = 5 * LINE;
+
 /// Reused room for the datagrams of one [`UdpSocket::recv`].
 pub struct RecvBatch {
     /// Headers with pointers into the vectors below, which keep their length for ever.
@@ -19,6 +24,8 @@ pub struct RecvBatch {
     controls: Vec<Control>,
     data: Vec<u8>,
     bytes_each: usize,
+    /// From one datagram's room to the next.
+    stride: usize,
     /// Messages of the last call.
     count: usize,
     truncated: u64,
@@ -57,13 +64,14 @@ impl RecvBatch {
     #[must_use]
     pub fn new(messages: usize, bytes_each: usize) -> Self {
         let (messages, bytes_each) = (messages.max(1), bytes_each.max(1));
-        let mut data = vec![0; messages * bytes_each];
+        let stride = bytes_each.next_multiple_of(LINE) + STAGGER;
+        let mut data = vec![0; messages * stride];
         let mut names = vec![Address::room(); messages];
         let mut controls = vec![Control::new(); messages];
         // All pointers come from the start of a vector, so that none voids another.
         let bytes = data.as_mut_ptr();
         let slice = |n| iovec {
-            iov_base: bytes.wrapping_add(n * bytes_each).cast(),
+            iov_base: bytes.wrapping_add(n * stride).cast(),
             iov_len: bytes_each,
         };
         let mut slices: Vec<iovec> = (0..messages).map(slice).collect();
@@ -86,6 +94,7 @@ impl RecvBatch {
             controls,
             data,
             bytes_each,
+            stride,
             count: 0,
             truncated: 0,
         }
@@ -134,7 +143,7 @@ impl RecvBatch {
             local,
             overflow,
         } = self.controls[n].read(header.msg_hdr.msg_controllen);
-        let room = &self.data[n * self.bytes_each..][..self.bytes_each];
+        let room = &self.data[n * self.stride..][..self.bytes_each];
         let bytes = &room[..room.len().min(header.msg_len as usize)];
         let datagram = Datagram {
             bytes,

@@ -27,15 +27,27 @@ impl Lane {
     /// Gives an event to the shards of a bit set; returns those that are to be woken.
     pub(super) fn hand_over(&mut self, packet: Packet, shards: u64, class: Class) -> u64 {
         let mut woken = 0;
+        // The last shard gets this count itself: by then the others may change it too.
+        let mut packet = Some(packet);
         for shard in (0..self.shards.len()).filter(|shard| shards & (1 << shard) != 0) {
             if class == Class::Video
-                && let Admit::Drop(reason) = self.shed_for_full_ring(&packet, shard)
+                && let Some(packet) = &packet
+                && let Admit::Drop(reason) = self.shed_for_full_ring(packet, shard)
             {
                 self.counters.dropped(reason);
                 continue;
             }
+            let is_last = shards >> shard == 1;
+            let given = if is_last {
+                packet.take()
+            } else {
+                packet.clone()
+            };
+            let Some(packet) = given else {
+                break;
+            };
             let entry = Entry {
-                packet: packet.clone(),
+                packet,
                 at: self.now,
             };
             match self.shards[shard].inlets[class as usize].push(entry) {

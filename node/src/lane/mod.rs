@@ -19,6 +19,7 @@ mod judge;
 mod link;
 mod links;
 mod migration;
+mod nap;
 mod neighbours;
 mod outbox;
 mod output;
@@ -30,6 +31,7 @@ mod streams;
 use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender};
+use std::thread;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
@@ -53,6 +55,7 @@ pub(crate) use endpoints::QuicEnds;
 pub(crate) use groups::Groups;
 use ingest::{EARLY_FOR, StreamState};
 pub(crate) use links::LinkTable;
+use nap::Naps;
 use outbox::Outboxes;
 pub(crate) use reception::{Caller, Callers, Reception, reception};
 pub(crate) use streams::Streams;
@@ -155,6 +158,7 @@ pub(crate) struct Lane {
     ready: u64,
     /// Rings were full lately: frames cut then are left out whole until here.
     shed_until: Time,
+    naps: Naps,
     now: Time,
     /// Another broker has this one's id: no link any more.
     aside: bool,
@@ -225,6 +229,7 @@ impl Lane {
             sender: SendBatch::new(),
             ready: 0,
             shed_until: Time::ZERO,
+            naps: Naps::default(),
             now: clock::now(),
             aside: false,
             stopping: false,
@@ -309,6 +314,7 @@ impl Lane {
                 }
                 self.datagram(datagram.bytes, datagram.source);
             }
+            self.naps.received(got);
             let full = got == batch.capacity();
             self.batch = Some(batch);
             self.flush();
@@ -381,6 +387,11 @@ impl Lane {
     }
 
     fn sleep(&mut self) {
+        // The paper's baseline serves whatever comes as it comes.
+        let nap = self.naps.next(self.now).filter(|_| self.inline.is_none());
+        if let Some(nap) = nap {
+            thread::sleep(nap);
+        }
         self.sleeper.arm();
         let shards_wait = self.shards.iter().any(|door| !door.from.is_empty());
         self.take_commands();

@@ -25,6 +25,12 @@ use crate::measure::Window;
 /// Room for what brokers answer publishers.
 const BUFFER: usize = 4 << 20;
 
+/// Publishers that are due within this time send together where there are many: a generator that
+/// wakes for every few packets takes the processor from the brokers that it measures.
+const TOGETHER: Duration = Duration::from_micros(500);
+/// Packets per second of all together, from which on that is done.
+const MANY: f64 = 30_000.0;
+
 /// The running thread.
 pub(crate) struct Publishers {
     commands: Sender<Command>,
@@ -65,6 +71,8 @@ struct Studio {
     load: Option<Arc<Load>>,
     sources: Vec<Source>,
     due: BinaryHeap<Reverse<(Time, usize)>>,
+    /// When somebody was last looked after.
+    turned: Time,
     published: Published,
     /// Publishers that were asked for a key frame.
     asked: Vec<usize>,
@@ -87,6 +95,7 @@ impl Publishers {
             load: None,
             sources: Vec::new(),
             due: BinaryHeap::new(),
+            turned: Time::ZERO,
             published: Published::default(),
             asked: Vec::new(),
         };
@@ -152,8 +161,8 @@ impl Studio {
                 Ok(Command::Finish) | Err(TryRecvError::Disconnected) => break,
                 Err(TryRecvError::Empty) => {}
             }
-            let next = self.due.peek().map_or(Time::NEVER, |Reverse((at, _))| *at);
-            self.station.wait(next)?;
+            self.station.wait(self.next_turn())?;
+            self.turned = clock::now();
             self.send_due();
             self.answer()?;
             self.station.tend(|_| false);
@@ -210,6 +219,17 @@ impl Studio {
             })
         };
         (0..count).filter_map(source).collect()
+    }
+
+    /// When somebody is due, or later where many are.
+    fn next_turn(&self) -> Time {
+        let next = self.due.peek().map_or(Time::NEVER, |Reverse((at, _))| *at);
+        let each = self.load.as_ref().map_or(0.0, |load| load.packets_per_s());
+        let all = each * self.sources.len() as f64;
+        if all < MANY {
+            return next;
+        }
+        next.max(self.turned + TOGETHER)
     }
 
     fn send_due(&mut self) {
