@@ -72,10 +72,9 @@ pub(crate) fn run_in(world: &World, plan: &Plan) -> Result<Outcome, Error> {
     publishers.begin(Arc::clone(&load));
     wait_for_first_packets(&crowd)?;
     publishers.pause();
-    // Who is deaf cannot acknowledge: announcements have to be over by then.
     crowd.wait_announced(plan)?;
     thread::sleep(LATE);
-    crowd.settle(plan.receivers);
+    crowd.settle(plan)?;
     thread::sleep(LATE);
 
     // From here on every packet is accounted for.

@@ -72,6 +72,8 @@ pub(crate) struct NativePort {
     due: Vec<PeerKey>,
     /// Away while something is delivered.
     groups: Option<Box<Groups>>,
+    /// Datagrams the socket has lost for want of room.
+    overflow: u32,
 }
 
 struct Peer {
@@ -108,6 +110,7 @@ impl NativePort {
             wheel: Wheel::new(clock::now()),
             due: Vec::new(),
             groups: None,
+            overflow: 0,
         }
     }
 
@@ -340,6 +343,13 @@ impl Port for NativePort {
                 }
             };
             for datagram in batch.datagrams() {
+                if let Some(overflow) = datagram.overflow {
+                    // The kernel tells the sum since the socket was opened.
+                    let lost =
+                        overflow.wrapping_sub(std::mem::replace(&mut self.overflow, overflow));
+                    self.counters
+                        .dropped_many(DropReason::SocketOverflow, lost.into());
+                }
                 self.datagram(datagram.bytes, datagram.source, cx);
             }
             if got < batch.capacity() {

@@ -9,7 +9,7 @@ use sangam_client::Received;
 use sangam_io::door::Item;
 use sangam_io::pool::Pool;
 use sangam_model::{BrokerId, Class, Incarnation, MediaInfo, StreamId, limits};
-use sangam_node::Broker;
+use sangam_node::{Broker, BrokerConfig};
 use sangam_wire::{
     Event, ExtensionBlock, Flags, Fragment, Frame, HELLO_LEN, Header, Hello, Message, Refusal,
     Refuse,
@@ -323,6 +323,28 @@ fn timed_out(error: &std::io::Error) -> bool {
         error.kind(),
         std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut
     )
+}
+
+#[test]
+fn what_the_kernel_has_no_room_for_is_counted_at_every_port() {
+    let broker = start(BrokerConfig {
+        socket_buffer: 4_096,
+        ..config(1)
+    });
+    let public = udp_of(&broker);
+    let mut control = public;
+    control.set_port(Raw::udp(public).welcome.control_port);
+    let stranger = socket_beside(public);
+    for port in [public, control] {
+        let before = dropped(&broker, DropReason::SocketOverflow);
+        // The kernel tells of what it lost with the next datagram that it has room for.
+        eventually("datagrams are lost and counted", || {
+            for _ in 0..200 {
+                stranger.send_to(&[0x80; 1_000], port).expect("sent");
+            }
+            dropped(&broker, DropReason::SocketOverflow) > before
+        });
+    }
 }
 
 #[test]

@@ -30,6 +30,7 @@ pub(super) struct Peers {
     joining: usize,
     ready: usize,
     refused: usize,
+    controls: u64,
     outbox: Vec<Outbound>,
     due: Vec<u32>,
 }
@@ -44,6 +45,7 @@ impl Peers {
             joining: 0,
             ready: 0,
             refused: 0,
+            controls: 0,
             outbox: Vec::new(),
             due: Vec::new(),
         }
@@ -67,6 +69,11 @@ impl Peers {
     /// How many the broker refused.
     pub(super) fn refused(&self) -> usize {
         self.refused
+    }
+
+    /// Frames with control messages that came, all together.
+    pub(super) fn controls(&self) -> u64 {
+        self.controls
     }
 
     /// How many know of a stream. Walks the list: to be asked for now and then.
@@ -97,6 +104,7 @@ impl Peers {
     /// Takes a frame that came for a participant.
     pub(super) fn frame(&mut self, number: usize, bytes: &[u8], now: Time) {
         if let (Some(peer), Ok(frame)) = (self.list.get_mut(number), Frame::decode(bytes)) {
+            self.controls += u64::from(matches!(frame, Frame::Control { .. }));
             peer.frame(now, &frame);
             self.serve(number, now);
         }

@@ -37,6 +37,8 @@ pub(crate) struct Tally {
     pub(crate) deaths: AtomicU64,
     /// Measured participants that have not got any event yet.
     pub(crate) silent: AtomicU64,
+    /// Frames with control messages read, those that came once more among them.
+    pub(crate) controls: AtomicU64,
     /// Events read.
     pub(crate) events: AtomicU64,
     /// Packets the sockets had no room for.
@@ -194,6 +196,7 @@ impl Station {
         for (counter, value) in [
             (&tally.ready, self.peers.ready() as u64),
             (&tally.refused, self.peers.refused() as u64),
+            (&tally.controls, self.peers.controls()),
             (&tally.events, self.read),
             (
                 &tally.overflow,

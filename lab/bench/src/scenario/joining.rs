@@ -1,5 +1,6 @@
 //! Who joins when: measured receivers stand where the plan wants them in the order.
 
+use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
@@ -22,6 +23,10 @@ use crate::process::Broker;
 const PATIENCE: Duration = Duration::from_secs(30);
 /// And for each participant besides.
 const PATIENCE_EACH: Duration = Duration::from_millis(5);
+
+/// How long to look whether brokers repeat something: they repeat what nobody acknowledged at
+/// least every 2 s.
+const REPEATED_WITHIN: Duration = Duration::from_millis(2_500);
 
 /// All receiving participants.
 pub(super) struct Crowd {
@@ -90,10 +95,29 @@ impl Crowd {
     }
 
     /// From now on passive participants do what the plan says.
-    pub(super) fn settle(&self, receivers: Receivers) {
-        if receivers == Receivers::Sink {
+    ///
+    /// # Errors
+    /// [`Error::Join`] if a broker goes on repeating what somebody does not acknowledge.
+    pub(super) fn settle(&self, plan: &Plan) -> Result<(), Error> {
+        if plan.receivers == Receivers::Sink {
+            // Who is deaf cannot acknowledge, and a broker lets go of who does not for 10 s.
+            self.wait_acknowledged(plan)?;
             self.passive.iter().for_each(Listener::deafen);
         }
+        Ok(())
+    }
+
+    fn wait_acknowledged(&self, plan: &Plan) -> Result<(), Error> {
+        let controls = |listener: &Listener| count(&listener.tally.controls);
+        let told = Cell::new((0, Instant::now()));
+        wait("participants left in peace", plan.participants(), || {
+            let now = self.passive.iter().map(controls).sum();
+            let (before, since) = told.get();
+            if now != before {
+                told.set((now, Instant::now()));
+            }
+            now == before && since.elapsed() >= REPEATED_WITHIN
+        })
     }
 
     /// Ends all threads and tells what was heard.
