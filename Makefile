@@ -12,6 +12,8 @@ FUZZ_SECONDS ?= 60
 STORMS ?= 200
 KILLS ?= 100
 SEEDS ?= 10
+SECONDS ?= 20
+EXPERIMENT ?= *
 PACKETS ?= 600000
 # Property tests try the same cases in every run of `make test`, so that a change fails for what it
 # changed; `make properties` searches further with seeds of its own.
@@ -22,7 +24,7 @@ step := ./scripts/step.sh
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help run build page xpath test lint format tests properties kills web web-check page-four bench-smoke bench previous study simulate fuzz deny clean
+.PHONY: help run build page xpath test lint format tests properties kills web web-check page-four bench-smoke bench bench-web previous study simulate fuzz deny clean
 
 help: ## list these commands
 	@echo "make <command>"
@@ -104,6 +106,14 @@ bench: ## every experiment at the papers' scale, reports in out/bench; takes hou
 	@./scripts/setup.sh bench
 	@$(MAKE) --no-print-directory build
 	$(SANGAM) bench run all --out $(OUT)/bench
+
+# Not of `sangam bench`, as it needs Node.js and Chromium. SECONDS reaches bash by another name: a
+# variable that it counts up by itself.
+bench-web: ## pages in browsers: EXPERIMENT=page-render or application, SECONDS (20) each; reports in out/bench-web
+	@./scripts/setup.sh test
+	@$(MAKE) --no-print-directory page build
+	env SANGAM="$(abspath $(SANGAM))" BENCH="$(EXPERIMENT)" BENCH_SECONDS="$(SECONDS)" \
+		./scripts/web.sh bench $(OUT)/bench-web
 
 # Without sangam itself: the laboratory's program alone builds in a minute.
 study: ## routing and jitter on all traces, at the paper's scale; report in out/study; takes hours

@@ -4,11 +4,13 @@
 #   scripts/web.sh page              builds the meeting page in web/app/dist, for app/build.rs
 #   scripts/web.sh page-check [OUT]  its unit tests, then brokers and browsers; pictures in OUT/page
 #   scripts/web.sh page-four [OUT]   four browsers in one meeting
+#   scripts/web.sh bench [OUT]       measures pages in browsers; reports in OUT
 #   scripts/web.sh build [OUT]       builds the page of the receivers
 #   scripts/web.sh check [OUT]       tries it in a browser
 #
 # The meeting page needs Node.js 18 and npm, the checks Chromium. page-check takes the program that
-# SANGAM names; without it, the debug build.
+# SANGAM names; without it, the debug build. bench measures for BENCH_SECONDS each, BENCH alone if that
+# names one of page-render and application.
 set -euo pipefail
 
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -133,11 +135,15 @@ case "${1:-}" in
         packages
         with_browsers test:four
         ;;
+    bench)
+        packages
+        with_browsers bench
+        ;;
     alone) browsers "$2" ;;
     build) build ;;
     check) check ;;
     *)
-        echo "usage: scripts/web.sh page|page-check|page-four|build|check [OUT]" >&2
+        echo "usage: scripts/web.sh page|page-check|page-four|bench|build|check [OUT]" >&2
         exit 2
         ;;
 esac

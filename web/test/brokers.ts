@@ -14,6 +14,8 @@ const OPERATOR = "operator-of-a-test";
 
 export interface Broker {
   origin: string;
+  /** Where native clients and other brokers come in. */
+  udp: string;
   /** Ends it without a word, as a crash would. */
   kill(): Promise<void>;
 }
@@ -46,7 +48,7 @@ interface Wanted {
   variables: Record<string, string>;
 }
 
-async function start({ name, host, http, others, more, variables }: Wanted) {
+async function start({ name, host, http, others, more, variables }: Wanted): Promise<Broker> {
   const args = [
     "serve", "--dev", "--json", "--log", "error", "--until-stdin-closes", "--name", name,
     "--listen", `${host}:0`, "--webrtc", `${host}:0`, "--http", `${host}:${http}`, ...more,
@@ -65,7 +67,13 @@ async function start({ name, host, http, others, more, variables }: Wanted) {
     child.kill("SIGKILL");
     await ended;
   };
-  return { broker: { origin: `http://${ready.http}`, kill }, udp: ready.udp[0] ?? "" };
+  return { origin: `http://${ready.http}`, udp: ready.udp[0] ?? "", kill };
+}
+
+/** A broker by itself, of which this machine needs no token. */
+export async function one(): Promise<Broker> {
+  const host = "127.0.0.1";
+  return start({ name: "a", host, http: await port(host), others: [], more: [], variables: {} });
 }
 
 /**
@@ -85,7 +93,7 @@ export async function two(
     name: "b", host, http: b, others: [of], more: ["--link", first.udp],
     variables: { ...variables, SANGAM_SESSIONS_ENABLED: "false" },
   });
-  return [first.broker, second.broker];
+  return [first, second];
 }
 
 /** A token for a meeting, which is made if it is not there. */

@@ -23,7 +23,7 @@ export async function shows(one: Person, shapes: number): Promise<void> {
 }
 
 /** Points of the canvas that are not white. */
-function painted(page: Page): Promise<number> {
+export function painted(page: Page): Promise<number> {
   return page.evaluate(() => {
     const canvas = document.querySelector<HTMLCanvasElement>("canvas.static");
     const { width = 0, height = 0 } = canvas ?? {};

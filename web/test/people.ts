@@ -22,16 +22,26 @@ export interface Person {
   leave(): Promise<void>;
 }
 
+/** What one person has and others have not. */
+export interface Means {
+  /** Starts the browser. */
+  program?: string;
+  /** More arguments for it. */
+  args?: string[];
+  /** What this one chose in the page, once. */
+  settings?: object;
+}
+
 /** A person with a browser, who has not come yet. `origins` are where its page may call. */
 export async function person(
-  name: string, tone: number, origins: string[], program = CHROMIUM,
+  name: string, tone: number, origins: string[], means: Means = {},
 ): Promise<Person> {
   const folder = mkdtempSync(`${tmpdir()}/sangam-page-`);
   writeFileSync(`${folder}/tone.wav`, sine(tone));
   // Higher voices have warmer walls.
   writeFileSync(`${folder}/figure.y4m`, figure(tone > 1_000 ? 0.9 : -0.9));
   const browser = await chromium.launch({
-    executablePath: program,
+    executablePath: means.program ?? CHROMIUM,
     args: [
       "--no-sandbox", "--use-fake-ui-for-media-stream", "--use-fake-device-for-media-stream",
       `--use-file-for-fake-audio-capture=${folder}/tone.wav`,
@@ -42,11 +52,13 @@ export async function person(
       `--unsafely-treat-insecure-origin-as-secure=${origins.join(",")}`,
       // Nothing else can answer.
       "--proxy-server=127.0.0.1:9", "--proxy-bypass-list=127.0.0.1;10.77.0.1",
+      ...(means.args ?? []),
     ],
   });
   const context = await browser.newContext({ viewport: { width: 1280, height: 800 } });
   // A filter for noise takes a tone for noise; and two processors are no place for 720p.
-  const settings = { name, saveData: true, originalSound: true, language: "en" };
+  const chosen = { name, saveData: true, originalSound: true, language: "en" };
+  const settings = { ...chosen, ...means.settings };
   await context.addInitScript((kept) => {
     if (!localStorage.getItem("sangam.settings")) {
       localStorage.setItem("sangam.settings", JSON.stringify(kept));

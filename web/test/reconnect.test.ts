@@ -24,7 +24,7 @@ beforeEach(async () => {
   const origins = brokers.map((one) => one.origin);
   // Bert sits at the other end of the cable.
   [anna, bert] = await Promise.all([
-    person("Anna", 520, origins), person("Bert", 1_340, origins, line.browser),
+    person("Anna", 520, origins), person("Bert", 1_340, origins, { program: line.browser }),
   ]);
   const link = async (at: number, name: string, role: string) =>
     `${brokers[at]?.origin}/m/meet/weekly#token=${await token(brokers[0], "weekly", name, role)}`;

@@ -23,7 +23,7 @@ beforeAll(async () => {
   });
   const origins = brokers.map((one) => one.origin);
   [anna, bert] = await Promise.all([
-    person("Anna", 520, origins), person("Bert", 1_340, origins, line.browser),
+    person("Anna", 520, origins), person("Bert", 1_340, origins, { program: line.browser }),
   ]);
   await bert.context.addInitScript(() => {
     const only = (wanted?: RTCConfiguration) => ({ ...wanted, iceTransportPolicy: "relay" }) as const;

@@ -2,22 +2,36 @@
 
 import type { Page } from "playwright-core";
 
-/** How many frames of a member's camera or screen were decoded and are being shown. */
-export function frames(page: Page, name: string, kind = "camera"): Promise<number> {
+/** What is received of a member: its microphone, its camera, or its screen. */
+export type Kind = "sound" | "camera" | "screen";
+
+/** What the browser counts of it; nothing before it is played. */
+export function inbound(
+  page: Page, name: string, kind: Kind,
+): Promise<RTCInboundRtpStreamStats | undefined> {
   return page.evaluate(async ([name, kind]) => {
-    const tiles = [...document.querySelectorAll<HTMLElement>(`[data-kind=${kind}]`)];
-    const tile = tiles.find((one) => one.getAttribute("aria-label")?.startsWith(name ?? ""));
-    const video = tile?.querySelector("video");
-    const track = (video?.srcObject as MediaStream | null)?.getVideoTracks()[0];
+    const of = kind === "sound" ? "camera" : kind;
+    const tiles = [...document.querySelectorAll<HTMLElement>(`[data-kind=${of}]`)];
+    const tile = tiles.find((one) => one.getAttribute("aria-label")?.startsWith(name));
+    const sound = `audio[data-member="${tile?.dataset["member"]}"]`;
+    const player = kind === "sound"
+      ? document.querySelector<HTMLAudioElement>(sound) : tile?.querySelector("video");
+    const track = (player?.srcObject as MediaStream | null)?.getTracks()[0];
     const { connections } = globalThis as unknown as { connections: Set<RTCPeerConnection> };
     const receivers = [...connections].flatMap((one) => one.getReceivers());
     const receiver = receivers.find((one) => one.track === track);
-    if (!receiver || !video || video.videoWidth === 0) return 0;
+    const dark = player instanceof HTMLVideoElement && player.videoWidth === 0;
+    if (!receiver || dark) return undefined;
     for (const stat of (await receiver.getStats()).values()) {
-      if (stat.type === "inbound-rtp") return Number(stat.framesDecoded ?? 0);
+      if (stat.type === "inbound-rtp") return { ...stat } as RTCInboundRtpStreamStats;
     }
-    return 0;
+    return undefined;
   }, [name, kind] as const);
+}
+
+/** How many frames of a member's camera or screen were decoded and are being shown. */
+export async function frames(page: Page, name: string, kind: Kind = "camera"): Promise<number> {
+  return (await inbound(page, name, kind))?.framesDecoded ?? 0;
 }
 
 /** How many cameras and microphones the page has open. */
@@ -70,7 +84,7 @@ export async function until<T>(
 }
 
 /** Waits until a member's frames go on coming. */
-export async function sees(page: Page, name: string, patienceMs?: number, kind?: string): Promise<void> {
+export async function sees(page: Page, name: string, patienceMs?: number, kind?: Kind): Promise<void> {
   const before = await frames(page, name, kind);
   const more = (now: number) => now >= before + 5;
   // A connection that was made anew counts from nothing.
