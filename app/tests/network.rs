@@ -4,6 +4,7 @@
 
 mod common;
 
+use std::fs;
 use std::time::{Duration, Instant};
 
 use common::Broker;
@@ -153,4 +154,38 @@ fn an_operator_weighs_and_forbids_a_link_and_takes_it_back() {
     let elsewhere = [json[0], "Host: evil.example"];
     let (status, _) = first.request("PUT", &path, &elsewhere, "{\"weight\": 5}");
     assert_eq!(status, 403);
+}
+
+#[test]
+fn rules_for_links_are_read_again_and_a_broken_file_changes_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("sangam.toml");
+    let write = |rules: &str| fs::write(&file, format!("[links]\n{rules}\n")).unwrap();
+    write("");
+    let first = Broker::start(&[]);
+    let id = eventually(&first, "/v1/broker", |_| true)["id"].clone();
+    let peer = id.as_str().unwrap();
+    let (link, config) = (first.udp.to_string(), file.to_str().unwrap());
+    let mut second = Broker::start(&["--config", config, "--link", &link]);
+    let log = second.process.log();
+    let link = |so: fn(&Value) -> bool| {
+        eventually(&second, "/v1/network", |network| {
+            so(&network["brokers"][0]["links"][0])
+        });
+    };
+    let read_again = |rules: &str| {
+        write(rules);
+        second.process.signal("HUP");
+    };
+    let pinned = |link: &Value| link["weight"] == 500 && link["pinned_by"] == "configuration";
+    link(|link| link["up"] == true && link["pinned_by"].is_null());
+    read_again(&format!("weights = [\"{peer}=500\"]"));
+    link(pinned);
+    read_again(&format!("weights = [\"{peer}=0\"]"));
+    log.says(&["the configuration stays as it was", "write ID=WEIGHT"]);
+    link(pinned);
+    read_again(&format!("forbid = [\"{peer}\"]"));
+    link(|link| link["up"] != true);
+    read_again("");
+    link(|link| link["up"] == true && link["pinned_by"].is_null());
 }
