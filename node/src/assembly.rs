@@ -134,6 +134,8 @@ pub(crate) fn start(config: BrokerConfig) -> Result<Broker, StartError> {
     let verifier = site.verifier(&ends);
     let quic = QuicEnds::open(&site.config, &site.certificate)?;
     let quic_links = quic.addresses();
+    let organiser = organise::organiser(&site.config, site.control.clone())?;
+    let (organiser, surveyor) = organiser.unzip();
     let control = Control::new(control::Parts {
         id: site.config.id,
         incarnation: site.config.incarnation,
@@ -145,7 +147,7 @@ pub(crate) fn start(config: BrokerConfig) -> Result<Broker, StartError> {
         ways: site.reliable.teller(site.config.dials()),
         shards: ways(&ends),
         description: organise::description(&site.config, (&udp, &quic_links, &site.streams)),
-        organiser: organise::organiser(&site.config),
+        organiser,
         rules: site.config.rules.clone(),
     });
     let reliable = reliable.keep(&site.config, (middle.lane.clone(), ways(&ends)));
@@ -160,7 +162,8 @@ pub(crate) fn start(config: BrokerConfig) -> Result<Broker, StartError> {
         ((sockets, quic, callers), lane_sleeper, lane_inbox),
         (doors, inline),
     )?;
-    let threads = spawn_all((control, lane, reliable), running, verifier)?;
+    let mut threads = spawn_all((control, lane, reliable), running, verifier)?;
+    threads.extend(surveyor);
     site.broker(
         (udp, quic_links),
         middle.shown,

@@ -4,6 +4,7 @@ use std::collections::{BTreeSet, VecDeque};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, TrySendError};
+use std::time::Duration;
 
 use sangam_broker::{LinkId, Owner, TopicGate};
 use sangam_io::wake::Waker;
@@ -125,6 +126,11 @@ pub(crate) enum ControlEvent {
     /// With at most so many names.
     Brief(usize, SyncSender<Brief>),
     Map(SyncSender<NetworkMap>),
+    /// How far a broker is from here, of which control asked; `None` if it did not answer.
+    Surveyed {
+        id: BrokerId,
+        rtt: Option<Duration>,
+    },
     /// The broker is so busy, in percent.
     Load(u8),
     /// What an operator or a threshold says about links.

@@ -194,6 +194,11 @@ impl Control {
                 // As above.
                 let _ = answer.send(NetworkMap::of(&mut self.routing));
             }
+            ControlEvent::Surveyed { id, rtt } => {
+                if let Some(organiser) = &mut self.parts.organiser {
+                    organiser.surveyed(now, id, rtt);
+                }
+            }
             ControlEvent::Load(load) => self.describe(|own| own.load = load),
             ControlEvent::Rule(rule) => self.rule(rule),
             ControlEvent::Rules(answer) => {

@@ -2,25 +2,32 @@
 //!
 //! The map says who is there, [`sangam_route::neighbours`] which of them ought to be linked. Both
 //! may dial; one call stands. A link that is wanted no more stays for a while, so that the new ones
-//! stand before the old ones go.
+//! stand before the old ones go. Besides, a broker links with those that it measures to be nearest
+//! ([`Nearest`]), if the planned ones are farther.
 //!
 //! Who was there and cannot be reached is remembered, and called from time to time ([`Calls`]):
 //! a network that was cut grows together again, whichever part sees it first. A broker that joined
 //! by nobody does the same as soon as it hears of others that did: it is the one they joined by.
 
 mod calls;
+mod nearest;
+mod survey;
 mod ways;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io;
 use std::net::SocketAddr;
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use sangam_broker::{LinkId, ORIGINS_MAX, Routing};
 use sangam_model::{BrokerId, Time};
-use sangam_route::{Member, neighbours};
+use sangam_route::{Member, candidates, neighbours};
 use sangam_wire::{LinkState, Version};
 
 use self::calls::Calls;
+use self::nearest::Nearest;
+use self::survey::{Answers, SurveyDesk, survey};
 use self::ways::Means;
 pub(crate) use self::ways::description;
 use crate::command::LaneCommand;
@@ -38,6 +45,8 @@ const MEMBERS_MAX: usize = ORIGINS_MAX;
 /// One of those lost that are no neighbours is called as well, another one after so long: the
 /// neighbours may have no address that leads to them.
 const TURN: Duration = Duration::from_secs(30);
+/// Whoever has so many links gets none for being near.
+const CROWDED: usize = 32;
 
 /// What a broker that organises its links remembers.
 #[derive(Debug)]
@@ -51,6 +60,8 @@ pub(crate) struct Organiser {
     /// Addresses this broker dials, and since when it need not.
     dials: BTreeMap<SocketAddr, Option<Time>>,
     calls: Calls,
+    nearest: Nearest,
+    surveyor: SurveyDesk,
     members: BTreeMap<BrokerId, Known>,
     alone_since: Option<Time>,
     /// Brokers with which no link is to be made.
@@ -76,6 +87,8 @@ struct Known {
     organises: bool,
     /// How this broker may dial it.
     neighbour: Option<Neighbour>,
+    /// How many links it has.
+    links: usize,
     there: bool,
     /// When there was a way to it last.
     seen: Time,
@@ -83,7 +96,7 @@ struct Known {
 
 impl Organiser {
     /// The lane dials the seeds from the start.
-    fn new(own: BrokerId, seeds: &[Neighbour], means: Means) -> Self {
+    fn new(own: BrokerId, seeds: &[Neighbour], means: Means, surveyor: SurveyDesk) -> Self {
         let seed = |neighbour: &Neighbour| {
             Some(Seed {
                 home: neighbour.home()?,
@@ -99,6 +112,8 @@ impl Organiser {
             means,
             up: BTreeMap::new(),
             calls: Calls::new(own),
+            nearest: Nearest::default(),
+            surveyor,
             members: BTreeMap::new(),
             alone_since: None,
             forbidden: BTreeSet::new(),
@@ -128,6 +143,11 @@ impl Organiser {
         self.next = Time::ZERO;
     }
 
+    /// How far a broker is that was asked for; `None` if it did not answer.
+    pub(crate) fn surveyed(&mut self, now: Time, id: BrokerId, rtt: Option<Duration>) {
+        self.nearest.measured(now, id, rtt);
+    }
+
     /// When to ask again.
     pub(crate) fn deadline(&self) -> Time {
         self.next
@@ -150,9 +170,11 @@ impl Organiser {
         if let Some((state, _)) = routing.brokers().next() {
             (region, own) = (&state.region, ways::ways_of(state));
         }
-        let wanted = self.neighbours(region, |known| known.there);
+        let planned = self.planned(region);
+        let mut wanted = self.near(now, region, &planned);
+        wanted.extend(&planned);
         let mut commands = self.dial(&wanted);
-        commands.extend(self.hang_up(now, &wanted));
+        commands.extend(self.hang_up(now, &planned, &wanted));
         commands.extend(self.call_seeds(now));
         let mut lost = self.lost(now, region);
         lost.extend(self.lost_seeds(&own));
@@ -194,8 +216,40 @@ impl Organiser {
         }
     }
 
-    /// Whom to be linked with if these are the network.
-    fn neighbours(&self, region: &str, are: impl Fn(&Known) -> bool) -> BTreeSet<BrokerId> {
+    /// Whom to be linked with by the plan.
+    fn planned(&self, region: &str) -> BTreeSet<BrokerId> {
+        neighbours(self.own, &self.with_own(region, |known| known.there))
+    }
+
+    /// Whom to be linked with as they are near. Has those measured of whom that is not known.
+    fn near(
+        &mut self,
+        now: Time,
+        region: &str,
+        planned: &BTreeSet<BrokerId>,
+    ) -> BTreeSet<BrokerId> {
+        let mut candidates = candidates(self.own, &self.with_own(region, |known| known.there));
+        let linked: BTreeSet<BrokerId> = self.up.values().map(|(peer, _)| *peer).collect();
+        let has_room = |id: &BrokerId| {
+            let known = self.members.get(id);
+            let known = known.filter(|known| known.neighbour.is_some());
+            known.is_some_and(|known| known.links < CROWDED || linked.contains(id))
+        };
+        for all in &mut candidates {
+            all.retain(has_room);
+        }
+        let everybody = candidates.iter().flatten().copied().collect();
+        for id in self.nearest.due(now, &everybody) {
+            let neighbour = self.members.get(&id).and_then(|one| one.neighbour.clone());
+            if !neighbour.is_some_and(|neighbour| self.surveyor.ask(id, neighbour)) {
+                self.nearest.not_asked(id);
+            }
+        }
+        self.nearest.choose(planned, &candidates)
+    }
+
+    /// Members of which this holds and that may be linked with, and the broker itself.
+    fn with_own<'a>(&'a self, region: &'a str, are: impl Fn(&Known) -> bool) -> Vec<Member<'a>> {
         let allowed = |id| !self.forbidden.contains(id);
         let others = self.members.iter();
         let others = others.filter(|(id, known)| allowed(*id) && are(known));
@@ -207,8 +261,7 @@ impl Organiser {
             id: self.own,
             region,
         };
-        let all: Vec<Member<'_>> = others.chain([own]).collect();
-        neighbours(self.own, &all)
+        others.chain([own]).collect()
     }
 
     /// Dials who is missing. The lane is told again as long as that is so: it passes over an
@@ -224,10 +277,15 @@ impl Organiser {
         missing.into_iter().map(LaneCommand::Dial).collect()
     }
 
-    /// Gives up what is dialled and not wanted, once what is wanted stands.
-    fn hang_up(&mut self, now: Time, wanted: &BTreeSet<BrokerId>) -> Vec<LaneCommand> {
+    /// Gives up what is dialled and not wanted, once what is planned stands.
+    fn hang_up(
+        &mut self,
+        now: Time,
+        planned: &BTreeSet<BrokerId>,
+        wanted: &BTreeSet<BrokerId>,
+    ) -> Vec<LaneCommand> {
         let linked: BTreeSet<BrokerId> = self.up.values().map(|(peer, _)| *peer).collect();
-        let stands = !wanted.is_empty() && wanted.is_subset(&linked);
+        let stands = !planned.is_empty() && planned.is_subset(&linked);
         let peer_at: BTreeMap<SocketAddr, BrokerId> = self
             .up
             .values()
@@ -278,7 +336,7 @@ impl Organiser {
         if lost.is_empty() {
             return Vec::new();
         }
-        let whole = self.neighbours(region, |_| true);
+        let whole = neighbours(self.own, &self.with_own(region, |_| true));
         let near = lost.iter().filter(|(id, _)| whole.contains(id));
         let mut all: Vec<Neighbour> = near.map(|(_, one)| (*one).clone()).collect();
         let turn = now.as_micros() / (TURN.as_micros() as u64) + u64::from(self.own.0);
@@ -319,16 +377,27 @@ impl Known {
             region: state.region.clone(),
             organises: state.organises,
             neighbour: means.to(state),
+            links: state.links.len(),
             there: false,
             seen,
         }
     }
 }
 
-/// What makes links: for a broker that joins a network, and for one by which others may. Whoever
-/// has links configured and joins nobody keeps to those.
-pub(crate) fn organiser(config: &BrokerConfig) -> Option<Organiser> {
+/// What makes links, and the thread that measures for it: for a broker that joins a network, and
+/// for one by which others may. Whoever has links configured and joins nobody keeps to those.
+///
+/// # Errors
+/// The kernel gives no thread.
+pub(crate) fn organiser(
+    config: &BrokerConfig,
+    answers: Answers,
+) -> io::Result<Option<(Organiser, JoinHandle<()>)>> {
     let fixed = !config.links.is_empty() || !config.neighbours.is_empty();
-    let organises = !config.join.is_empty() || !fixed;
-    organises.then(|| Organiser::new(config.id, &config.join, Means::of(config)))
+    if config.join.is_empty() && fixed {
+        return Ok(None);
+    }
+    let (surveyor, thread) = survey(config.seed(), answers)?;
+    let organiser = Organiser::new(config.id, &config.join, Means::of(config), surveyor);
+    Ok(Some((organiser, thread)))
 }

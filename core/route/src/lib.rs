@@ -5,8 +5,9 @@
 //! and of equally short ways the one whose next broker has the lowest id is taken. So the choices
 //! of all brokers for one source are a tree, without anybody sending it to anybody.
 //!
-//! [`neighbours`] says which links there should be, [`rendezvous`] which brokers serve a name, and
-//! [`locate`] where a client should go, [`cells`] whose reports are merged by whom.
+//! [`neighbours`] says which links there should be, [`nearest`] which besides as they are short,
+//! [`rendezvous`] which brokers serve a name, [`locate`] where a client should go, and [`cells`]
+//! whose reports are merged by whom.
 //!
 //! [`Router`] chooses a path of relays for each packet of one session, by one of several methods
 //! that a laboratory compares ([`method`]); some of them predict end-to-end latency
@@ -20,6 +21,7 @@ mod estimate;
 mod graph;
 mod locate;
 pub mod method;
+mod nearest;
 mod paths;
 mod plan;
 pub mod predictor;
@@ -31,7 +33,8 @@ pub use estimate::Estimate;
 pub use graph::{Edge, Graph, UNREACHABLE, Ways};
 pub use locate::{Candidate, locate};
 pub use method::{Method, Router};
+pub use nearest::nearest;
 pub use paths::{PATH_LINKS_MAX, PATHS_MAX, Path, Paths, RELAYS_MAX};
-pub use plan::{Member, neighbours};
+pub use plan::{Member, candidates, neighbours};
 pub use rendezvous::rendezvous;
 pub use weight::{WEIGHT_MAX, Weigher};

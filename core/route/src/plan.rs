@@ -23,16 +23,7 @@ pub struct Member<'a> {
 /// so that both ends of a link want it.
 #[must_use]
 pub fn neighbours(own: BrokerId, members: &[Member<'_>]) -> BTreeSet<BrokerId> {
-    let mut regions: BTreeMap<&str, BTreeSet<BrokerId>> = BTreeMap::new();
-    for member in members {
-        regions.entry(member.region).or_default().insert(member.id);
-    }
-    let regions: Vec<Vec<BrokerId>> = regions
-        .into_values()
-        .map(|ids| ids.into_iter().collect())
-        .collect();
-    let home = regions.iter().position(|region| region.contains(&own));
-    let Some(home) = home else {
+    let Some((home, regions)) = regions(own, members) else {
         return BTreeSet::new();
     };
     let mut wanted: BTreeSet<BrokerId> = BTreeSet::new();
@@ -47,6 +38,34 @@ pub fn neighbours(own: BrokerId, members: &[Member<'_>]) -> BTreeSet<BrokerId> {
     }
     wanted.remove(&own);
     wanted
+}
+
+/// Those whose distance from `own` matters beyond the plan: the others of its region, and, if it is
+/// a head, the heads of all other regions that it could be linked with. No others.
+#[must_use]
+pub fn candidates(own: BrokerId, members: &[Member<'_>]) -> [BTreeSet<BrokerId>; 2] {
+    let Some((home, regions)) = regions(own, members) else {
+        return [BTreeSet::new(), BTreeSet::new()];
+    };
+    let near = regions[home].iter().copied().filter(|id| *id != own);
+    let heads = (0..HEADS).filter(|head| head_of(&regions[home], *head) == Some(own));
+    let others = || (0..).zip(&regions).filter(|(at, _)| *at != home);
+    let far = heads.flat_map(|head| others().filter_map(move |(_, region)| head_of(region, head)));
+    [near.collect(), far.collect()]
+}
+
+/// Regions in the order of their names, each with its brokers in order, and which is `own`'s.
+fn regions(own: BrokerId, members: &[Member<'_>]) -> Option<(usize, Vec<Vec<BrokerId>>)> {
+    let mut regions: BTreeMap<&str, BTreeSet<BrokerId>> = BTreeMap::new();
+    for member in members {
+        regions.entry(member.region).or_default().insert(member.id);
+    }
+    let regions: Vec<Vec<BrokerId>> = regions
+        .into_values()
+        .map(|ids| ids.into_iter().collect())
+        .collect();
+    let home = regions.iter().position(|region| region.contains(&own))?;
+    Some((home, regions))
 }
 
 /// Brokers of a region that are linked with other regions.
@@ -123,6 +142,21 @@ mod tests {
                 prop_assert!(farthest(&members, Some(gone.id)).is_some(), "{gone:?}");
             }
         }
+    }
+
+    #[test]
+    fn distance_matters_within_a_region_and_between_heads() {
+        // Two in each of five regions, and a third in the first two.
+        let members = members(&[0, 1, 2, 3, 4, 0, 1, 2, 3, 4, 0, 1]);
+        let ids: Vec<BrokerId> = members.iter().map(|member| member.id).collect();
+        let of = |own: BrokerId| candidates(own, &members).map(|all| all.len());
+        let mut region = [ids[0], ids[5], ids[10]];
+        region.sort_unstable();
+        assert_eq!(region.map(of), [[2, 4], [2, 4], [2, 0]]);
+        assert_eq!(
+            candidates(BrokerId(7), &members),
+            [BTreeSet::new(), BTreeSet::new()]
+        );
     }
 
     #[test]
