@@ -6,10 +6,10 @@ mod common;
 
 use std::net::SocketAddr;
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use common::{Broker, Running, clip, probe, run, sangam, text};
+use common::{Broker, Running, clip, ends_well, probe, run, sangam, text, times};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -89,13 +89,6 @@ impl Stage {
     }
 }
 
-#[track_caller]
-fn ends_well(output: &Output) -> String {
-    let said = text(&output.stderr);
-    assert!(output.status.success(), "{said}");
-    said
-}
-
 /// Copies what FFmpeg receives into a file.
 #[track_caller]
 fn copy(url: &str, (transport, seek): (&str, Option<&str>), out: &Path) {
@@ -107,22 +100,6 @@ fn copy(url: &str, (transport, seek): (&str, Option<&str>), out: &Path) {
     }
     command.args(["-i", url, "-c", "copy"]).arg(out);
     ends_well(&command.output().unwrap());
-}
-
-/// Presentation times of the packets of one kind, in seconds.
-fn times(path: &Path, kind: &str) -> Vec<f64> {
-    let output = Command::new("ffprobe")
-        .args(["-v", "error", "-select_streams", kind])
-        .args("-show_entries packet=pts_time -of csv=p=0".split(' '))
-        .arg(path)
-        .output()
-        .unwrap();
-    ends_well(&output);
-    let said = text(&output.stdout);
-    let times = said
-        .lines()
-        .filter_map(|line| line.trim_matches(',').parse().ok());
-    times.collect()
 }
 
 #[test]

@@ -117,17 +117,24 @@ pub(crate) enum ArchiveCommand {
     },
     /// Read everything, compare checksums, and end what a crash interrupted
     Scrub,
-    /// Serve the recordings by RTSP: rtsp://HOST:PORT/archive/RECORDING
-    Serve(ArchiveServeArgs),
+    /// Serve the recordings by RTSP, rtsp://HOST:PORT/archive/RECORDING, and with --broker what is
+    /// published now, rtsp://HOST:PORT/live/TOPIC
+    Serve(Box<ArchiveServeArgs>),
 }
 
 /// Options of `sangam archive serve`.
 #[derive(Args, Debug)]
 pub(crate) struct ArchiveServeArgs {
     /// Address to listen on by TCP, such as 0.0.0.0:8554; repeat it for IPv6. Whoever reaches it
-    /// may see every recording
+    /// may see every recording, and every topic that the broker grants this command
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8554")]
     pub(crate) listen: Vec<SocketAddr>,
+    /// Broker whose topics are played, too: HOST:PORT, or with quic://, tcp://, tls://, ws:// or
+    /// wss:// in front; repeat it for other ways to the same broker, best first
+    #[arg(long, visible_alias = "from", value_name = "ADDRESS")]
+    pub(crate) broker: Vec<Address>,
+    #[command(flatten)]
+    pub(crate) peer: Peer,
     /// File with NAME:PASSWORD in its first line, without which nothing is shown
     #[arg(long, value_name = "FILE")]
     pub(crate) credentials: Option<PathBuf>,

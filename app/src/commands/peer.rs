@@ -72,20 +72,25 @@ impl Pass {
 
     /// Shows the broker a newer token if there is one. To be called every second or so.
     pub(super) fn renew(&mut self, client: &Client) {
-        let Some(path) = &self.file else {
+        let Some(token) = self.newer() else {
             return;
         };
-        // Whoever writes it may be at it just now.
-        let Ok(token) = read(path) else {
-            return;
-        };
-        if self.token.as_ref() == Some(&token) {
-            return;
-        }
         match client.set_token(token.clone()) {
             Ok(()) => self.token = Some(token),
             Err(error) => tracing::warn!(%error, "the newer token is shown later"),
         }
+    }
+
+    /// The same for whoever has handed the client over: the newer token, once.
+    pub(super) fn renewed(&mut self) -> Option<Token> {
+        self.token = Some(self.newer()?);
+        self.token.clone()
+    }
+
+    fn newer(&self) -> Option<Token> {
+        // Whoever writes it may be at it just now.
+        let token = read(self.file.as_ref()?).ok()?;
+        (self.token.as_ref() != Some(&token)).then_some(token)
     }
 
     /// Takes what the broker says of the token.

@@ -250,3 +250,27 @@ pub(crate) fn probe(path: &Path) -> (Vec<String>, f64) {
         .unwrap();
     (codecs, seconds)
 }
+
+/// What a program that succeeds complains of.
+#[track_caller]
+pub(crate) fn ends_well(output: &Output) -> String {
+    let said = text(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    said
+}
+
+/// Presentation times of the packets of one kind, in seconds.
+pub(crate) fn times(path: &Path, kind: &str) -> Vec<f64> {
+    let output = Command::new("ffprobe")
+        .args(["-v", "error", "-select_streams", kind])
+        .args("-show_entries packet=pts_time -of csv=p=0".split(' '))
+        .arg(path)
+        .output()
+        .unwrap();
+    ends_well(&output);
+    let said = text(&output.stdout);
+    let times = said
+        .lines()
+        .filter_map(|line| line.trim_matches(',').parse().ok());
+    times.collect()
+}

@@ -7,6 +7,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use sangam_model::Time;
 
+use crate::datagrams::is_picture_lost;
 use crate::limits::{INBOUND_MAX, OUTBOUND_HIGH, OUTBOUND_MAX, READ_MAX};
 use crate::message::{Answer, Found, Request, find};
 
@@ -59,8 +60,8 @@ pub(crate) enum Said {
     Request(Request),
     /// Nonsense.
     Nonsense,
-    /// A packet by this channel.
-    Packet(u8),
+    /// A packet by this channel; whether it reports that a picture was lost.
+    Packet(u8, bool),
 }
 
 impl Connection {
@@ -134,7 +135,11 @@ impl Connection {
             let channel = rest.get(1).copied().unwrap_or_default();
             let (said, len) = match find(rest, &mut self.seen) {
                 Found::Request(request, len) => (Some(Said::Request(request)), len),
-                Found::Other(len) => (is_packet.then_some(Said::Packet(channel)), len),
+                Found::Other(len) => {
+                    let body = rest.get(4..len).unwrap_or_default();
+                    let packet = || Said::Packet(channel, is_picture_lost(body));
+                    (is_packet.then(packet), len)
+                }
                 Found::More => return None,
                 Found::Broken => (Some(Said::Nonsense), rest.len()),
             };
@@ -161,6 +166,11 @@ impl Connection {
         self.outbound.extend(len.to_be_bytes());
         self.outbound.extend(bytes);
         true
+    }
+
+    /// Whether there is room for what does not wait.
+    pub(crate) fn has_room(&self) -> bool {
+        self.waiting() < OUTBOUND_HIGH
     }
 
     /// Whether a film has to wait: until [`Connection::has_room_again`].

@@ -34,13 +34,14 @@ counts! {
     unknown_version, "Requests of another version than 1.0 (505)";
     unknown_option, "Requests that require an option that is not known (551)";
     unauthorized, "Requests with a wrong password, or with an answer to no challenge (401)";
-    not_found, "Requests for recordings that are not there (404)";
+    forbidden, "Requests for topics that the broker does not grant this server (403)";
+    not_found, "Requests for what is neither recorded nor published (404)";
     unknown_parameter, "Requests for parameters: there are none (451)";
     no_session, "Requests for sessions that are not there (454)";
     wrong_state, "Requests that make no sense at their moment (455, 459)";
     wrong_range, "Ranges beyond the end, or not understood (457)";
     wrong_transport, "SETUP with no transport that is possible (461)";
-    busy, "Requests refused: the archive does not keep up (503)";
+    busy, "Requests refused: archive or broker does not keep up, or too many ask (503)";
     failed, "Requests that the archive failed (500), and films that it ended";
     sessions, "Sessions set up";
     sessions_refused, "Sessions refused: there are too many, in all or of one address (453)";
@@ -55,4 +56,15 @@ counts! {
     late, "Times a film was not read from the disk in time";
     stalled, "Times a film waited for a client that did not read";
     ended, "Films played to the end of their range";
+    live_links, "Times the link to the broker came up";
+    live_topics, "Topics that were subscribed to for players";
+    live_events, "Live events received: each once, however many players it goes to";
+    live_malformed, "Live events that are none, or carry no RTP";
+    live_unwatched, "Live events without a track: data, streams beyond 16 or not announced yet";
+    live_early, "Live packets of video not sent: before the key frame with which a player begins";
+    live_unread, "Live packets not sent: their player does not read its connection in time";
+    live_key_frames, "Key frames asked for";
+    live_pictures_lost, "Players' reports that a picture was lost";
+    live_returned, "Live streams that came back to their players";
+    live_ended, "Live streams that ended for a player";
 }

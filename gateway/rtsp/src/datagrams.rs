@@ -5,6 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::BorrowedFd;
 
 use sangam_io::udp::{Address, Outgoing, RecvBatch, SendBatch, SendReport, UdpOptions, UdpSocket};
+use sangam_wire::rtcp;
 
 use crate::session::Sent;
 
@@ -79,15 +80,16 @@ impl Datagrams {
         report
     }
 
-    /// From where something came.
-    pub(crate) fn heard(&mut self) -> Vec<SocketAddr> {
+    /// From where something came, and whether it reports that a picture was lost.
+    pub(crate) fn heard(&mut self) -> Vec<(SocketAddr, bool)> {
         let mut sources = Vec::new();
         for pair in &self.pairs {
             for socket in [&pair.rtp, &pair.rtcp] {
                 if let Err(error) = socket.recv(&mut self.room) {
                     tracing::debug!(%error, "no reports");
                 }
-                sources.extend(self.room.datagrams().map(|one| one.source));
+                let datagrams = self.room.datagrams();
+                sources.extend(datagrams.map(|one| (one.source, is_picture_lost(one.bytes))));
             }
         }
         sources
@@ -96,6 +98,18 @@ impl Datagrams {
     fn pair(&self, peer: IpAddr) -> Option<&Pair> {
         self.pairs.iter().find(|pair| pair.carries(peer))
     }
+}
+
+/// Whether a player asks for a picture that needs no other (RFC 4585 section 6.3.1, RFC 5104
+/// section 4.3.1): what comes from its port or by its channel is about the one track there.
+pub(crate) fn is_picture_lost(compound: &[u8]) -> bool {
+    let mut packets = rtcp::packets(compound).map_while(Result::ok);
+    packets.any(|packet| {
+        matches!(
+            packet,
+            rtcp::Packet::PictureLoss(_) | rtcp::Packet::FullIntra(_)
+        )
+    })
 }
 
 impl Pair {

@@ -1,4 +1,4 @@
-//! Recorded packets as one clean stream: one source, numbers without jumps, reports of our own.
+//! Packets as one clean stream: one source, numbers without jumps, reports of our own.
 
 use std::time::Duration;
 
@@ -24,8 +24,23 @@ pub(crate) struct Stream {
     moment: (Duration, u32),
     /// How much faster than it was recorded it is to be shown.
     scale: f64,
+    /// The next packet follows the last, whatever was left out between them.
+    resumes: bool,
+    /// The next packet is of another sender, whatever it calls itself.
+    parted: bool,
     packets: u32,
     bytes: u32,
+}
+
+/// A moment of a live source's clock, in time since the epoch of this machine's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Moment {
+    /// The source.
+    pub(crate) ssrc: u32,
+    /// When it was.
+    pub(crate) at: Duration,
+    /// What its clock showed.
+    pub(crate) timestamp: u32,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -55,6 +70,8 @@ impl Stream {
             last: None,
             moment: (Duration::ZERO, 0),
             scale: 1.0,
+            resumes: false,
+            parted: false,
             packets: 0,
             bytes: 0,
         }
@@ -100,14 +117,48 @@ impl Stream {
         self.source.is_some()
     }
 
+    /// Goes on after a pause, with the next packet: what was not sent meanwhile is no loss.
+    pub(crate) const fn resume(&mut self) {
+        self.resumes = true;
+    }
+
+    /// Another sender takes the place of the present one.
+    pub(crate) const fn part(&mut self) {
+        self.parted = true;
+    }
+
+    /// Where a live source goes on at `at`, if a moment of its clock is known.
+    pub(crate) fn onset(&self, at: Duration, moment: Moment) -> Onset {
+        let timestamp = match self.source {
+            Some(source) if source.ssrc == moment.ssrc && !self.parted => {
+                let offset = source.timestamp;
+                let ahead = self.ticks(at, moment.at);
+                moment.timestamp.wrapping_add(offset).wrapping_add(ahead)
+            }
+            Some(_) => self.continued(at),
+            None => moment.timestamp.wrapping_add(self.ticks(at, moment.at)),
+        };
+        Onset {
+            sequence: self.sequence,
+            timestamp,
+        }
+    }
+
+    /// Lets reports go by this moment from now on, if it is one of the present source.
+    pub(crate) fn mark(&mut self, moment: Moment) {
+        if let Some(source) = self.source.filter(|source| source.ssrc == moment.ssrc) {
+            self.moment = (moment.at, moment.timestamp.wrapping_add(source.timestamp));
+        }
+    }
+
     /// Gives a packet that came at `at` the stream's numbers; false if it is no RTP.
     pub(crate) fn rewrite(&mut self, bytes: &mut [u8], at: Duration) -> bool {
         let Ok(packet) = Packet::decode(bytes) else {
             return false;
         };
         let (header, len) = (packet.header, packet.payload.len());
-        let source = match self.source {
-            Some(source) if source.ssrc == header.ssrc => source,
+        let mut source = match self.source {
+            Some(source) if source.ssrc == header.ssrc && !self.parted => source,
             Some(_) => self.adopt(&header, at),
             None => {
                 let source = self.adopt(&header, at);
@@ -115,6 +166,11 @@ impl Stream {
                 source
             }
         };
+        self.parted = false;
+        if std::mem::take(&mut self.resumes) {
+            source.sequence = self.sequence.wrapping_sub(header.sequence);
+            self.source = Some(source);
+        }
         let Some(mut fields) = HeaderMut::of(bytes) else {
             return false;
         };
@@ -153,12 +209,7 @@ impl Stream {
     fn adopt(&mut self, header: &Header, at: Duration) -> Source {
         let timestamp = match self.source {
             // It takes the place of another within the film.
-            Some(_) => {
-                let (then, last) = self.last.unwrap_or(self.moment);
-                let passed = at.saturating_sub(then).as_nanos() * u128::from(self.rate);
-                let next = last.wrapping_add((passed / 1_000_000_000) as u32);
-                next.wrapping_sub(header.timestamp)
-            }
+            Some(_) => self.continued(at).wrapping_sub(header.timestamp),
             None => 0,
         };
         let source = Source {
@@ -168,6 +219,19 @@ impl Stream {
         };
         self.source = Some(source);
         source
+    }
+
+    /// The timestamp of `at` behind the last packet.
+    fn continued(&self, at: Duration) -> u32 {
+        let (then, last) = self.last.unwrap_or(self.moment);
+        let passed = at.saturating_sub(then).as_nanos() * u128::from(self.rate);
+        last.wrapping_add((passed / 1_000_000_000) as u32)
+    }
+
+    /// From `then` to `at` in units of the clock.
+    fn ticks(&self, at: Duration, then: Duration) -> u32 {
+        let passed = at.as_nanos() as i128 - then.as_nanos() as i128;
+        (passed * i128::from(self.rate) / 1_000_000_000) as u32
     }
 
     /// A report (RFC 3550 section 6.4.1): it is now `ntp`, and the film is at `at`.
@@ -322,6 +386,42 @@ mod tests {
         );
         send(&mut stream, packet(1, (0, 500), MS * 2_000));
         assert_eq!(stream.info(MS * 2_100, 0).timestamp, 600);
+    }
+
+    #[test]
+    fn a_live_source_goes_on_after_a_pause_and_after_another_took_its_place() {
+        let mut stream = Stream::new(7, 1_000, 100);
+        let moment = Moment {
+            ssrc: 1,
+            at: MS * 1_000,
+            timestamp: 5_000,
+        };
+        let onset = stream.onset(MS * 1_020, moment);
+        assert_eq!((onset.sequence, onset.timestamp), (100, 5_020));
+        let one = packet(1, (10, 5_020), MS * 1_020);
+        assert_eq!(send(&mut stream, one), (100, 5_020));
+        // Two seconds later, and a hundred packets that nobody was sent.
+        stream.resume();
+        let onset = stream.onset(MS * 3_020, moment);
+        assert_eq!((onset.sequence, onset.timestamp), (101, 7_020));
+        let one = packet(1, (110, 7_020), MS * 3_020);
+        assert_eq!(send(&mut stream, one), (101, 7_020));
+        // The sender begins anew and calls itself the same.
+        stream.part();
+        let onset = stream.onset(MS * 3_120, moment);
+        assert_eq!((onset.sequence, onset.timestamp), (102, 7_120));
+        let one = packet(1, (9, 70), MS * 3_120);
+        assert_eq!(send(&mut stream, one), (102, 7_120));
+        let one = packet(1, (10, 90), MS * 3_140);
+        assert_eq!(send(&mut stream, one), (103, 7_140));
+        // Reports go by the source's clock; by that of another they do not.
+        stream.mark(Moment {
+            ssrc: 1,
+            at: MS * 3_100,
+            timestamp: 70,
+        });
+        stream.mark(Moment { ssrc: 2, ..moment });
+        assert_eq!(stream.info(MS * 4_100, 0).timestamp, 8_120);
     }
 
     #[test]

@@ -1,13 +1,17 @@
-//! The RTSP gateway: recordings of an archive for FFmpeg, GStreamer, VLC and whatever else plays
-//! `rtsp://` (RFC 2326), with seek, by UDP or within the connection.
+//! The RTSP gateway: recordings of an archive and what is published now, for FFmpeg, GStreamer, VLC
+//! and whatever else plays `rtsp://` (RFC 2326), by UDP or within the connection.
 //!
 //! [`Rtsp`] is the handle of one thread with epoll. `connection` is one client's TCP connection,
 //! `message` finds requests in it, `signalling` answers them, `transport` and `sdp` are the parts
 //! of answers that have a form of their own. `session` is who plays what, `player` when each packet
-//! is due, `egress` gives the recorded packets the numbers of one clean stream and reports on it.
+//! of a recording is due, `egress` gives packets the numbers of one clean stream and reports on it.
 //!
 //! The thread never waits for a disk: `reading` has threads that open recordings and read ahead,
 //! a second of film at a time, and hand over what they read.
+//!
+//! `live` is a client of a broker in the same thread: one subscription for each topic that somebody
+//! watches, whose events go to all who do. Nobody waits for a player that does not read: it loses
+//! pictures up to the next key frame.
 //!
 //! All bounds stand in [`Settings`] and `limits`; whoever is refused is counted ([`Rtsp::counts`]).
 
@@ -18,8 +22,11 @@ mod datagrams;
 mod egress;
 mod film;
 mod limits;
+mod live;
 mod md5;
 mod message;
+mod pace;
+mod path;
 mod player;
 mod range;
 mod reading;

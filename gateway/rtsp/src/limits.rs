@@ -31,3 +31,31 @@ pub(crate) const CHUNK_MAX: usize = 256 << 10;
 pub(crate) const LATE_MAX: Duration = Duration::from_millis(500);
 /// Recordings that are looked for and films that are read; beyond, what is new is refused.
 pub(crate) const JOBS_MAX: usize = 4_096;
+/// Topics watched at once: a client of a broker holds 256 filters.
+pub(crate) const WATCHES_MAX: usize = 200;
+/// Of the requests that wait for announcements, those of one address.
+pub(crate) const ASKERS_PER_ADDRESS: usize = 16;
+/// How long announcements of a topic are waited for.
+pub(crate) const ANNOUNCE_WAIT: Duration = Duration::from_secs(2);
+/// How long the others of its streams are waited for after the first: a broker announces those that
+/// it knows at once, and picture and sound of one publisher begin together.
+pub(crate) const SETTLE: Duration = Duration::from_millis(300);
+/// A stream that is gone may come back for so long; then its players hear that it ended.
+pub(crate) const RETURN_WAIT: Duration = Duration::from_secs(5);
+/// A stream of which nothing came for so long gives way to another one of the same topic: brokers
+/// miss a publisher that was killed only after 15 seconds.
+pub(crate) const SILENCE: Duration = Duration::from_secs(2);
+/// A topic is kept for so long after its last player: the next one begins at once.
+pub(crate) const LINGER: Duration = Duration::from_secs(10);
+/// Streams remembered of those that the broker announced.
+pub(crate) const STREAMS_MAX: usize = 65_536;
+/// Events taken before others have their turn.
+pub(crate) const EVENTS_MAX: usize = 256;
+/// One key frame of a stream is asked for in so long.
+pub(crate) const KEY_FRAME_EVERY: Duration = Duration::from_millis(500);
+/// A player whose key frame does not come in so long begins without: some senders make one each
+/// ten seconds, and make none when asked.
+pub(crate) const KEY_FRAME_WAIT: Duration = Duration::from_secs(10);
+/// A player that did not take a picture in time waits so long for a key frame before one is asked
+/// for: all others pay for it.
+pub(crate) const SLOW_WAIT: Duration = Duration::from_secs(3);

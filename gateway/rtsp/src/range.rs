@@ -11,6 +11,9 @@ const SCALES: core::ops::RangeInclusive<f64> = 0.25..=16.0;
 /// No film is longer: hours beyond would overflow.
 const SECONDS_MAX: u64 = u32::MAX as u64;
 
+/// The header of what is live.
+pub(crate) const NOW: &str = "npt=now-";
+
 /// A part of a film.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Part {

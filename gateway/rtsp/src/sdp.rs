@@ -1,19 +1,32 @@
-//! The description of a recording (RFC 8866, RFC 2326 appendix C).
+//! The description of what is played (RFC 8866, RFC 2326 appendix C).
 
 use std::net::IpAddr;
 
 use sangam_model::{Class, MediaInfo};
 
-use crate::film::Film;
+/// What is said of the whole.
+#[derive(Clone, Debug)]
+pub(crate) struct About<'a> {
+    /// Number of it and of its description.
+    pub(crate) id: (u64, u64),
+    pub(crate) name: &'a str,
+    /// What of it can be played, as in a Range header.
+    pub(crate) range: String,
+}
 
-/// What a player of the film at `base`, which ends with a slash, is told.
-pub(crate) fn describe(film: &Film, base: &str, host: IpAddr) -> String {
+/// What a player is told of these tracks, each with its number, at `base`, which ends with a slash.
+pub(crate) fn describe<'a>(
+    about: &About<'_>,
+    tracks: impl Iterator<Item = (usize, &'a MediaInfo)>,
+    base: &str,
+    host: IpAddr,
+) -> String {
     let (family, nowhere) = match host {
         IpAddr::V4(_) => ("IP4", "0.0.0.0"),
         IpAddr::V6(_) => ("IP6", "::"),
     };
-    let (id, version) = (film.recording.id.0, film.recording.end);
-    let name: String = film.recording.name.chars().filter(is_text).collect();
+    let (id, version) = about.id;
+    let name: String = about.name.chars().filter(is_text).collect();
     let mut lines = vec![
         "v=0".to_owned(),
         format!("o=- {id} {version} IN {family} {host}"),
@@ -24,13 +37,11 @@ pub(crate) fn describe(film: &Film, base: &str, host: IpAddr) -> String {
         "a=tool:sangam".to_owned(),
         // RFC 2326 appendix C.1.1: the aggregate.
         format!("a=control:{base}"),
-        format!("a=range:npt=0-{:.3}", film.length.as_secs_f64()),
+        format!("a=range:{}", about.range),
     ];
-    for number in 0..film.tracks.len() {
-        if let Some(track) = film.track(number) {
-            media(&track.info.media, &mut lines);
-            lines.push(format!("a=control:{}", control(base, number)));
-        }
+    for (number, info) in tracks {
+        media(info, &mut lines);
+        lines.push(format!("a=control:{}", control(base, number)));
     }
     // RFC 8866 section 5: every line ends with CRLF.
     lines

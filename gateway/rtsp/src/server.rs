@@ -3,15 +3,17 @@
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use sangam_client::{Client, Token};
 use sangam_io::wake::{Waker, pair};
 
 use crate::auth::Credentials;
 use crate::counts::{Counted, Counts};
+use crate::live::{Live, NewToken};
 use crate::turn::Engine;
 
 /// What the server is started with.
@@ -57,21 +59,25 @@ impl Default for Settings {
 pub struct Rtsp {
     addresses: Vec<SocketAddr>,
     counts: Arc<Counts>,
+    token: NewToken,
     stop: Arc<AtomicBool>,
     waker: Waker,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Rtsp {
-    /// Listens and serves.
+    /// Listens and serves: recordings, and by the client of a broker, if there is one, what is
+    /// published now. Its link may come up later, and it is asked again when it was down.
     ///
     /// # Errors
     /// An address is in use or not of this host, or the machine has no thread or descriptor left.
-    pub fn start(settings: Settings) -> io::Result<Self> {
+    pub fn start(settings: Settings, broker: Option<Client>) -> io::Result<Self> {
         let (waker, sleeper) = pair()?;
         let counts = Arc::new(Counts::default());
+        let token = NewToken::default();
+        let live = broker.map(|client| Live::new(client, token.clone()));
         let stop = Arc::new(AtomicBool::new(false));
-        let mut engine = Engine::new(settings, sleeper, counts.clone())?;
+        let mut engine = Engine::new(settings, live, sleeper, counts.clone())?;
         let addresses = engine.addresses()?;
         let thread = thread::Builder::new().name("sangam-rtsp".to_owned());
         let flag = stop.clone();
@@ -86,6 +92,7 @@ impl Rtsp {
         Ok(Self {
             addresses,
             counts,
+            token,
             stop,
             waker,
             thread: Some(thread),
@@ -96,6 +103,12 @@ impl Rtsp {
     #[must_use]
     pub fn addresses(&self) -> &[SocketAddr] {
         &self.addresses
+    }
+
+    /// Shows the broker a newer token, within a second.
+    pub fn set_token(&self, token: Token) {
+        let mut next = self.token.lock().unwrap_or_else(PoisonError::into_inner);
+        *next = Some(token);
     }
 
     /// Name, explanation and value of all that is counted.

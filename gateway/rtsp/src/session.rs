@@ -4,13 +4,17 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use rtsp_types::headers;
 use sangam_model::{Class, Time};
 use sangam_wire::Flags;
 
 use crate::egress::{Onset, Stream};
 use crate::film::Film;
 use crate::limits::{OUTBOUND_HIGH, REPORT_EVERY};
+use crate::live::{Seat, Valve};
+use crate::message::Answer;
 use crate::player::{Player, State};
+use crate::range;
 
 /// By what packets go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,10 +31,10 @@ pub(crate) struct Session {
     /// Its name.
     pub(crate) id: String,
     /// What it plays.
-    pub(crate) film: Arc<Film>,
-    /// The name of the film in URLs.
+    pub(crate) show: Show,
+    /// The name of that in URLs, with its folder.
     pub(crate) name: String,
-    /// The film's URL, with a slash at its end.
+    /// The URL of that, with a slash at its end.
     pub(crate) base: String,
     /// Whose it is, and the address that he knows us by.
     pub(crate) peer: IpAddr,
@@ -41,7 +45,6 @@ pub(crate) struct Session {
     pub(crate) asker: Option<u64>,
     pub(crate) carrier: Carrier,
     pub(crate) outlets: Vec<Outlet>,
-    pub(crate) player: Player,
     /// It ends if it is not heard of for so long.
     pub(crate) timeout: Duration,
     /// When it was heard of.
@@ -52,16 +55,34 @@ pub(crate) struct Session {
     pub(crate) stalled: bool,
 }
 
+/// What is played.
+#[derive(Debug)]
+pub(crate) enum Show {
+    /// A recording.
+    Film(Box<Reel>),
+    /// What is published now.
+    Live(Seat),
+}
+
+/// A recording and where it is.
+#[derive(Debug)]
+pub(crate) struct Reel {
+    pub(crate) film: Arc<Film>,
+    pub(crate) player: Player,
+}
+
 /// One track of a session.
 #[derive(Debug)]
 pub(crate) struct Outlet {
     /// Its number in URLs.
     pub(crate) number: usize,
-    /// Its place in the recording.
+    /// Its place in the recording; of what is live its number.
     pub(crate) track: usize,
     /// Ports or channels, for RTP and RTCP.
     pub(crate) pair: (u16, u16),
     pub(crate) stream: Stream,
+    /// Of what is live: from where on it is let through.
+    pub(crate) valve: Valve,
 }
 
 /// What is to be sent.
@@ -82,32 +103,64 @@ pub(crate) struct Turn {
     pub(crate) ended: bool,
 }
 
+/// Where a film begins, and where each of its tracks goes on, by its number.
+pub(crate) type Begun = (Duration, Vec<(usize, Option<Onset>)>);
+
 impl Session {
-    /// The scale nearest to a wish: what has no picture has one scale.
-    pub(crate) fn scale(&self, wanted: f64) -> f64 {
-        let mut outlets = self.outlets.iter();
-        match outlets.any(|outlet| self.film.class(outlet.track) == Some(Class::Video)) {
-            true => wanted,
-            false => 1.0,
+    /// What it does.
+    pub(crate) fn state(&self) -> State {
+        match &self.show {
+            Show::Film(reel) => reel.player.state,
+            Show::Live(seat) => seat.state,
         }
     }
 
-    /// Begins to play: where, and where its tracks go on.
-    pub(crate) fn begin(&mut self, now: Time) -> (Duration, Vec<(usize, Option<Onset>)>) {
-        let start = self.player.begin(now, self.film.zero);
+    /// Its film, if it is one.
+    pub(crate) fn reel(&mut self) -> Option<&mut Reel> {
+        match &mut self.show {
+            Show::Film(reel) => Some(reel),
+            Show::Live(_) => None,
+        }
+    }
+
+    /// An answer about it.
+    pub(crate) fn spoken(&self, answer: Answer) -> Answer {
+        let timeout = self.timeout.as_secs();
+        answer.with(headers::SESSION, format!("{};timeout={timeout}", self.id))
+    }
+
+    /// By what its packets go, in the words of a Transport header.
+    pub(crate) fn transport(&self, (rtp, rtcp): (u16, u16), ssrc: u32, own: (u16, u16)) -> String {
+        match self.carrier {
+            Carrier::Udp => format!(
+                "RTP/AVP;unicast;client_port={rtp}-{rtcp};server_port={}-{};ssrc={ssrc:08X}",
+                own.0, own.1
+            ),
+            Carrier::Interleaved => {
+                format!("RTP/AVP/TCP;unicast;interleaved={rtp}-{rtcp};ssrc={ssrc:08X}")
+            }
+        }
+    }
+
+    /// Lets a film begin: where, and where its tracks go on.
+    pub(crate) fn begin(&mut self, now: Time) -> Option<Begun> {
+        let Show::Film(reel) = &mut self.show else {
+            return None;
+        };
+        let start = reel.player.begin(now, reel.film.zero);
         self.reported = Time::ZERO;
-        let player = &self.player;
+        let player = &reel.player;
         let outlets = self.outlets.iter_mut();
         let onsets = outlets.map(|outlet| {
             let packets = player.ahead(outlet.track);
             let begin = (start, player.wish().scale);
             (outlet.number, outlet.stream.begin(begin, packets))
         });
-        (start, onsets.collect())
+        Some((start, onsets.collect()))
     }
 
-    /// Appends what is due and reports; `ntp` is now. At most `max` packets, and so many bytes
-    /// that a connection with room for packets has room for these.
+    /// Appends what is due of a film and reports; `ntp` is now. At most `max` packets, and so many
+    /// bytes that a connection with room for packets has room for these.
     pub(crate) fn turn(
         &mut self,
         (now, ntp): (Time, u64),
@@ -115,23 +168,27 @@ impl Session {
         out: &mut Vec<Sent>,
     ) -> Turn {
         let mut turn = Turn::default();
-        if self.player.state != State::Playing {
+        let Show::Film(reel) = &mut self.show else {
+            return turn;
+        };
+        let Reel { film, player } = &mut **reel;
+        if player.state != State::Playing {
             return turn;
         }
         if self.reported == Time::ZERO || now.since(self.reported) >= REPORT_EVERY {
             self.reported = now;
-            let at = self.player.at(now);
+            let at = player.at(now);
             let begun = self.outlets.iter();
             let begun = begun.filter(|outlet| outlet.stream.has_begun());
             out.extend(begun.map(|outlet| outlet.report(at, ntp)));
         }
-        let scale = self.player.wish().scale;
+        let scale = player.wish().scale;
         let mut bytes = 0;
         for _ in 0..max {
             if bytes >= OUTBOUND_HIGH / 2 {
                 break;
             }
-            let Some(mut next) = self.player.due(now) else {
+            let Some(mut next) = player.due(now) else {
                 break;
             };
             let mut outlets = self.outlets.iter_mut();
@@ -139,7 +196,7 @@ impl Session {
             let Some(outlet) = outlets.find(|outlet| outlet.track == next.track) else {
                 continue;
             };
-            if !is_shown(self.film.class(outlet.track), next.flags, scale) {
+            if !is_shown(film.class(outlet.track), next.flags, scale) {
                 continue;
             }
             let is_first = !outlet.stream.has_begun();
@@ -148,39 +205,87 @@ impl Session {
                 continue;
             }
             if is_first {
-                out.push(outlet.report(self.player.at(now), ntp));
+                out.push(outlet.report(player.at(now), ntp));
             }
             bytes += next.payload.len();
-            out.push(Sent {
-                to: outlet.pair.0,
-                is_rtcp: false,
-                bytes: next.payload,
-            });
+            out.push(outlet.packet(next.payload));
         }
-        if self.player.is_over() {
+        if player.is_over() {
             turn.ended = true;
             // Until now it was heard of by what it took.
             self.heard = now;
-            let at = self.player.at(now);
-            self.player.state = State::Ended;
-            let byes = self.outlets.iter().map(|outlet| Sent {
-                to: outlet.pair.1,
-                is_rtcp: true,
-                bytes: outlet.stream.bye(at, ntp),
-            });
-            out.extend(byes);
+            let at = player.at(now);
+            player.state = State::Ended;
+            out.extend(self.outlets.iter().map(|outlet| outlet.bye(at, ntp)));
         }
         turn
+    }
+
+    /// What is answered when its film plays from here on.
+    pub(crate) fn playing(&self, at: Duration) -> Answer {
+        let Show::Film(reel) = &self.show else {
+            return self.live();
+        };
+        self.spoken(Answer::ok())
+            .with(headers::RANGE, reel.range(at))
+            // RFC 2326 section 12.34: what is not possible is answered with what is.
+            .with(headers::SCALE, format!("{}", reel.player.wish().scale))
+            .with(headers::SPEED, format!("{}", reel.player.wish().speed))
+    }
+
+    /// What is answered when it plays what is live: that has one place and one pace.
+    pub(crate) fn live(&self) -> Answer {
+        self.spoken(Answer::ok())
+            .with(headers::RANGE, range::NOW)
+            .with(headers::SCALE, "1")
+            .with(headers::SPEED, "1")
+    }
+}
+
+impl Reel {
+    /// The scale nearest to a wish: what has no picture has one scale.
+    pub(crate) fn scale(&self, outlets: &[Outlet], wanted: f64) -> f64 {
+        let mut outlets = outlets.iter();
+        match outlets.any(|outlet| self.film.class(outlet.track) == Some(Class::Video)) {
+            true => wanted,
+            false => 1.0,
+        }
+    }
+
+    /// What is played from here on.
+    pub(crate) fn range(&self, at: Duration) -> String {
+        let zero = self.film.zero;
+        let until = self.player.wish().until;
+        let until = until.map_or(self.film.length, |until| until - zero);
+        range::npt(at.saturating_sub(zero), until)
     }
 }
 
 impl Outlet {
-    /// A report on it: it is now `ntp`, and the film is at `at`.
-    fn report(&self, at: Duration, ntp: u64) -> Sent {
+    /// A report on it: it is now `ntp`, and what is played is at `at`.
+    pub(crate) fn report(&self, at: Duration, ntp: u64) -> Sent {
         Sent {
             to: self.pair.1,
             is_rtcp: true,
             bytes: self.stream.report(at, ntp),
+        }
+    }
+
+    /// The same with its end.
+    pub(crate) fn bye(&self, at: Duration, ntp: u64) -> Sent {
+        Sent {
+            to: self.pair.1,
+            is_rtcp: true,
+            bytes: self.stream.bye(at, ntp),
+        }
+    }
+
+    /// A packet of it.
+    pub(crate) fn packet(&self, bytes: Vec<u8>) -> Sent {
+        Sent {
+            to: self.pair.0,
+            is_rtcp: false,
+            bytes,
         }
     }
 }

@@ -3,14 +3,15 @@
 use aws_lc_rs::rand;
 use rtsp_types::StatusCode;
 use rtsp_types::headers;
+use sangam_model::Time;
 
 use crate::egress::Stream;
 use crate::limits::TRACKS_MAX;
+use crate::live::Valve;
 use crate::message::{Answer, Request};
-use crate::player::{Player, State};
-use crate::reading::Reader;
-use crate::session::{Carrier, Outlet, Session};
-use crate::signalling::{Opened, base, film_and_track};
+use crate::path::{base, name_and_track};
+use crate::player::State;
+use crate::session::{Carrier, Outlet, Session, Show};
 use crate::transport::{Offer, choose};
 use crate::turn::Engine;
 
@@ -20,9 +21,9 @@ impl Engine {
         &mut self,
         number: u64,
         request: &Request,
-        (film, now): Opened,
+        (show, now): (Show, Time),
     ) -> Result<Answer, StatusCode> {
-        let (name, _) = film_and_track(&request.path).ok_or(StatusCode::NotFound)?;
+        let (name, _) = name_and_track(&request.path).ok_or(StatusCode::NotFound)?;
         let connection = self.connections.get(&number);
         let connection = connection.ok_or(StatusCode::InternalServerError)?;
         let peer = connection.peer.ip().to_canonical();
@@ -38,6 +39,10 @@ impl Engine {
             Offer::Udp(..) => Carrier::Udp,
             Offer::Interleaved(_) => Carrier::Interleaved,
         };
+        let watch = match &show {
+            Show::Film(_) => None,
+            Show::Live(seat) => Some(seat.watch),
+        };
         let session = Session {
             id: format!("{:016x}", u64::from_be_bytes(random()?)),
             name: name.to_owned(),
@@ -48,8 +53,7 @@ impl Engine {
             asker: None,
             carrier,
             outlets: Vec::new(),
-            player: Player::new(Reader::new(&self.settings.archive, &film)),
-            film,
+            show,
             timeout: self.settings.timeout,
             heard: now,
             reported: now,
@@ -57,6 +61,9 @@ impl Engine {
         };
         let key = self.number();
         self.sessions.insert(key, session);
+        if let Some(watch) = watch {
+            self.sit_down(watch, key);
+        }
         let answer = self.add(number, request, key);
         match answer.is_ok() {
             true => self.counts.sessions.one(),
@@ -68,7 +75,7 @@ impl Engine {
     /// A further track of a session.
     pub(crate) fn setup(&mut self, number: u64, request: &Request) -> Result<Answer, StatusCode> {
         let (key, session) = self.known(request)?;
-        if session.player.state != State::Ready {
+        if session.state() != State::Ready {
             return Err(StatusCode::MethodNotValidInThisState);
         }
         self.add(number, request, key)
@@ -77,15 +84,9 @@ impl Engine {
     fn add(&mut self, number: u64, request: &Request, key: u64) -> Result<Answer, StatusCode> {
         let gone = StatusCode::SessionNotFound;
         let offer = offer(request)?;
+        let (name, track) = name_and_track(&request.path).ok_or(StatusCode::NotFound)?;
+        let (track, place, rate) = self.find_track(key, (name, track))?;
         let session = self.sessions.get_mut(&key).ok_or(gone)?;
-        let (name, track) = film_and_track(&request.path).ok_or(StatusCode::NotFound)?;
-        if name != session.name {
-            return Err(StatusCode::AggregateOperationNotAllowed);
-        }
-        // A film of one track may be named as a whole.
-        let track = track.or((session.film.tracks.len() == 1).then_some(0));
-        let track = track.ok_or(StatusCode::AggregateOperationNotAllowed)?;
-        let place = *session.film.tracks.get(track).ok_or(StatusCode::NotFound)?;
         let is_again = session.outlets.iter().any(|outlet| outlet.number == track);
         if is_again || session.outlets.len() == TRACKS_MAX {
             return Err(StatusCode::MethodNotValidInThisState);
@@ -103,20 +104,52 @@ impl Engine {
         };
         let [a, b, c, d, e, f] = random()?;
         let ssrc = u32::from_be_bytes([a, b, c, d]);
-        let rate = session
-            .film
-            .track(track)
-            .map_or(0, |track| track.info.media.clock_rate);
         session.outlets.push(Outlet {
             number: track,
             track: place,
             pair,
             stream: Stream::new(ssrc, rate, u16::from_be_bytes([e, f])),
+            valve: Valve::default(),
         });
         let transport = session.transport(pair, ssrc, own);
         Ok(session
             .spoken(Answer::ok())
             .with(headers::TRANSPORT, transport))
+    }
+
+    /// The number of a track in URLs, its place in what the session plays, and its clock rate.
+    fn find_track(
+        &self,
+        key: u64,
+        (name, track): (&str, Option<usize>),
+    ) -> Result<(usize, usize, u32), StatusCode> {
+        let session = self.sessions.get(&key);
+        let session = session.ok_or(StatusCode::SessionNotFound)?;
+        if name != session.name {
+            return Err(StatusCode::AggregateOperationNotAllowed);
+        }
+        // What has one track may be named as a whole.
+        let missing = match track {
+            Some(_) => StatusCode::NotFound,
+            None => StatusCode::AggregateOperationNotAllowed,
+        };
+        match &session.show {
+            Show::Film(reel) => {
+                let film = &reel.film;
+                let number = track.or((film.tracks.len() == 1).then_some(0));
+                let number = number.ok_or(missing)?;
+                let place = *film.tracks.get(number).ok_or(missing)?;
+                let rate = film
+                    .track(number)
+                    .map_or(0, |one| one.info.media.clock_rate);
+                Ok((number, place, rate))
+            }
+            Show::Live(seat) => {
+                let found = self.live_track(seat.watch, track);
+                let (number, rate) = found.ok_or(missing)?;
+                Ok((number, number, rate))
+            }
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! Requests and their answers (RFC 2326 section 10).
 
+use std::net::IpAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use rtsp_types::headers::{self, HeaderName};
 use rtsp_types::{Method, StatusCode, Version};
@@ -10,19 +10,16 @@ use sangam_model::Time;
 use crate::egress::Onset;
 use crate::film::Film;
 use crate::message::{Answer, Request};
-use crate::player::{State, Wish};
+use crate::path::{Named, base, name_and_track, named};
+use crate::player::{Player, State, Wish};
 use crate::range::{self, Part};
-use crate::reading::Done;
-use crate::sdp;
-use crate::session::{Carrier, Session};
+use crate::reading::{Done, Reader};
+use crate::sdp::{self, About};
+use crate::session::{Reel, Session, Show};
 use crate::turn::Engine;
 
 const PUBLIC: &str =
     "OPTIONS, DESCRIBE, SETUP, PLAY, PAUSE, TEARDOWN, GET_PARAMETER, SET_PARAMETER";
-/// What stands before the names of recordings.
-const FOLDER: &str = "archive/";
-/// What stands before the number of a track.
-const TRACK: &str = "/trackID=";
 
 impl Engine {
     /// Answers a request, or lets it wait for a disk.
@@ -50,6 +47,7 @@ impl Engine {
         if let Some(session) = self.waits_for(number) {
             self.begin(session, now);
         }
+        self.tell_askers(now);
     }
 
     /// What cannot be answered otherwise.
@@ -74,7 +72,10 @@ impl Engine {
                     Ok(Some(film)) if request.method == Method::Describe => {
                         self.describe(number, &request, &film)
                     }
-                    Ok(Some(film)) => self.open(number, &request, (film, now)),
+                    Ok(Some(film)) => {
+                        let show = self.show(film);
+                        self.open(number, &request, (show, now))
+                    }
                     Ok(None) => Err(StatusCode::NotFound),
                     Err(error) => {
                         tracing::warn!(%error, "the archive cannot be read");
@@ -89,13 +90,16 @@ impl Engine {
                 let Some(session) = self.sessions.get_mut(&number) else {
                     return;
                 };
+                let is_asked = session.asker.is_some();
+                let Some(reel) = session.reel() else {
+                    return;
+                };
                 if let Err(error) = &chunk {
                     tracing::warn!(%error, "a film cannot be read");
                     // Whoever asked to begin is answered so, and counted with it.
-                    let is_asked = session.asker.is_some();
                     self.counts.failed.add(u64::from(!is_asked));
                 }
-                session.player.take(reader, chunk.ok());
+                reel.player.take(reader, chunk.ok());
                 self.begin(number, now);
                 self.pace(number, now);
             }
@@ -119,8 +123,10 @@ impl Engine {
     fn perform(&mut self, number: u64, request: &Request, now: Time) -> Option<Answer> {
         let answer = match &request.method {
             Method::Options => Ok(Answer::ok().with(headers::PUBLIC, PUBLIC)),
-            Method::Describe => return self.look_up(number, request),
-            Method::Setup if request.session().is_none() => return self.look_up(number, request),
+            Method::Describe => return self.look_up(number, request, now),
+            Method::Setup if request.session().is_none() => {
+                return self.look_up(number, request, now);
+            }
             Method::Setup => self.setup(number, request),
             Method::Play => match self.play(number, request, now) {
                 Ok(None) => return None,
@@ -135,10 +141,12 @@ impl Engine {
         Some(answer.unwrap_or_else(Answer::new))
     }
 
-    fn answer(&mut self, number: u64, request: &Request, mut answer: Answer) {
+    /// Sends an answer, and counts it if it is a refusal.
+    pub(crate) fn answer(&mut self, number: u64, request: &Request, mut answer: Answer) {
         let counts = &self.counts;
         let count = match answer.status {
             StatusCode::BadRequest => Some(&counts.malformed),
+            StatusCode::Forbidden => Some(&counts.forbidden),
             StatusCode::NotFound => Some(&counts.not_found),
             StatusCode::ParameterNotUnderstood => Some(&counts.unknown_parameter),
             StatusCode::NotEnoughBandwidth => Some(&counts.sessions_refused),
@@ -171,15 +179,25 @@ impl Engine {
         }
     }
 
-    fn look_up(&mut self, number: u64, request: &Request) -> Option<Answer> {
-        let Some((name, _)) = film_and_track(&request.path) else {
-            return Some(Answer::new(StatusCode::NotFound));
+    /// `None`: it is being looked for.
+    fn look_up(&mut self, number: u64, request: &Request, now: Time) -> Option<Answer> {
+        let name = name_and_track(&request.path);
+        let watched = match name.and_then(|(name, _)| named(name)) {
+            None => Err(StatusCode::NotFound),
+            Some(Named::Film(_)) if self.readers.is_full() => Err(StatusCode::ServiceUnavailable),
+            Some(Named::Film(name)) => {
+                self.readers.open(number, name.to_owned());
+                Ok(())
+            }
+            Some(Named::Live(topic)) => self.watch(number, topic, now),
         };
-        if self.readers.is_full() {
-            return Some(Answer::new(StatusCode::ServiceUnavailable));
-        }
-        self.readers.open(number, name.to_owned());
-        None
+        watched.err().map(Answer::new)
+    }
+
+    fn show(&self, film: Arc<Film>) -> Show {
+        let reader = Reader::new(&self.settings.archive, &film);
+        let player = Player::new(reader);
+        Show::Film(Box::new(Reel { film, player }))
     }
 
     fn describe(
@@ -188,13 +206,30 @@ impl Engine {
         request: &Request,
         film: &Film,
     ) -> Result<Answer, StatusCode> {
+        let recording = &film.recording;
+        let about = About {
+            id: (recording.id.0, recording.end),
+            name: &recording.name,
+            range: format!("npt=0-{:.3}", film.length.as_secs_f64()),
+        };
+        let tracks = (0..film.tracks.len())
+            .filter_map(|number| Some((number, &film.track(number)?.info.media)));
+        self.described(number, request, |base, host| {
+            sdp::describe(&about, tracks, base, host)
+        })
+    }
+
+    /// The answer to DESCRIBE, whose body is made of the URL and our address.
+    pub(crate) fn described(
+        &self,
+        number: u64,
+        request: &Request,
+        text: impl FnOnce(&str, IpAddr) -> String,
+    ) -> Result<Answer, StatusCode> {
         let base = base(&request.url);
         let connection = self.connections.get(&number);
-        let host = connection
-            .ok_or(StatusCode::InternalServerError)?
-            .local
-            .ip();
-        let text = sdp::describe(film, &base, host.to_canonical());
+        let connection = connection.ok_or(StatusCode::InternalServerError)?;
+        let text = text(&base, connection.local.ip().to_canonical());
         let mut answer = Answer::ok().with(headers::CONTENT_BASE, base);
         answer.body = Some(("application/sdp", text));
         Ok(answer)
@@ -209,6 +244,9 @@ impl Engine {
     ) -> Result<Option<Answer>, StatusCode> {
         let is_busy = self.readers.is_full();
         let (key, session) = self.known(request)?;
+        let Show::Film(reel) = &mut session.show else {
+            return self.play_live(key, now).map(Some);
+        };
         if is_busy {
             return Err(StatusCode::ServiceUnavailable);
         }
@@ -217,7 +255,7 @@ impl Engine {
         }
         let header = request.header(&headers::RANGE);
         let part = match header {
-            Some(header) => range::part(header, session.film.length),
+            Some(header) => range::part(header, reel.film.length),
             None => Some(Part {
                 from: None,
                 until: None,
@@ -225,28 +263,29 @@ impl Engine {
         };
         let part = part.ok_or(StatusCode::InvalidRange)?;
         let speed = range::speed(request.header(&headers::SPEED));
-        let scale = session.scale(range::scale(request.header(&headers::SCALE)));
-        if session.player.state == State::Playing && header.is_none() && !is_faster(request) {
+        let wanted = range::scale(request.header(&headers::SCALE));
+        let scale = reel.scale(&session.outlets, wanted);
+        if reel.player.state == State::Playing && header.is_none() && !is_faster(request) {
             // RFC 2326 section 10.5: it plays on.
-            let answer = session.playing(session.player.at(now));
-            return Ok(Some(answer));
+            let at = reel.player.at(now);
+            return Ok(Some(session.playing(at)));
         }
-        let zero = session.film.zero;
-        let from = match (part.from, session.player.state) {
+        let zero = reel.film.zero;
+        let from = match (part.from, reel.player.state) {
             (Some(from), _) => Some(zero + from),
             (None, State::Ready | State::Ended) => Some(zero),
             // Pictures between key frames can only be shown from one on.
-            (None, _) if scale != session.player.wish().scale => Some(session.player.at(now)),
+            (None, _) if scale != reel.player.wish().scale => Some(reel.player.at(now)),
             (None, _) => None,
         };
         session.asker = Some(number);
-        session.player.start(Wish {
+        reel.player.start(Wish {
             from,
             until: part.until.map(|until| zero + until),
             speed,
             scale,
         });
-        if let Some(job) = session.player.job() {
+        if let Some(job) = reel.player.job() {
             self.readers.read(key, job);
         }
         Ok(None)
@@ -264,15 +303,21 @@ impl Engine {
         let Some(session) = self.sessions.get_mut(&key) else {
             return;
         };
-        if !session.player.is_set() {
+        let Some(reel) = session.reel().filter(|reel| reel.player.is_set()) else {
             return;
+        };
+        let is_broken = reel.player.is_broken();
+        if is_broken {
+            reel.player.state = State::Ready;
         }
         let asker = session.asker.take();
-        if session.player.is_broken() {
-            session.player.state = State::Ready;
+        let begun = match is_broken {
+            true => None,
+            false => session.begin(now),
+        };
+        let Some((start, onsets)) = begun else {
             return self.settle(asker, Answer::new(StatusCode::InternalServerError));
-        }
-        let (start, onsets) = session.begin(now);
+        };
         let info: Vec<_> = onsets
             .into_iter()
             .filter_map(|(number, onset)| Some(info(&session.base, number, onset?)))
@@ -301,22 +346,34 @@ impl Engine {
     /// RFC 2326 section 10.6: PAUSE.
     fn pause(&mut self, request: &Request, now: Time) -> Result<Answer, StatusCode> {
         let (_, session) = self.known(request)?;
-        match session.player.state {
-            State::Playing => session.player.pause(),
-            State::Paused | State::Ended => {}
-            State::Ready | State::Starting => return Err(StatusCode::MethodNotValidInThisState),
-        }
-        let at = session.player.at(now);
-        Ok(session
-            .spoken(Answer::ok())
-            .with(headers::RANGE, session.range(at)))
+        let range = match &mut session.show {
+            Show::Film(reel) => {
+                match reel.player.state {
+                    State::Playing => reel.player.pause(),
+                    State::Paused | State::Ended => {}
+                    State::Ready | State::Starting => {
+                        return Err(StatusCode::MethodNotValidInThisState);
+                    }
+                }
+                reel.range(reel.player.at(now))
+            }
+            Show::Live(seat) if seat.state == State::Ready => {
+                return Err(StatusCode::MethodNotValidInThisState);
+            }
+            Show::Live(seat) => {
+                seat.state = State::Paused;
+                session.heard = now;
+                range::NOW.to_owned()
+            }
+        };
+        Ok(session.spoken(Answer::ok()).with(headers::RANGE, range))
     }
 
     /// RFC 2326 section 10.7: TEARDOWN.
     fn tear_down(&mut self, request: &Request) -> Result<Answer, StatusCode> {
         let (key, session) = self.known(request)?;
         let answer = session.spoken(Answer::ok());
-        let track = film_and_track(&request.path).and_then(|(_, track)| track);
+        let track = name_and_track(&request.path).and_then(|(_, track)| track);
         if let Some(track) = track {
             session.outlets.retain(|outlet| outlet.number != track);
         }
@@ -356,47 +413,8 @@ impl Engine {
     }
 }
 
-impl Session {
-    /// An answer about it.
-    pub(crate) fn spoken(&self, answer: Answer) -> Answer {
-        let timeout = self.timeout.as_secs();
-        answer.with(headers::SESSION, format!("{};timeout={timeout}", self.id))
-    }
-
-    fn playing(&self, at: Duration) -> Answer {
-        self.spoken(Answer::ok())
-            .with(headers::RANGE, self.range(at))
-            // RFC 2326 section 12.34: what is not possible is answered with what is.
-            .with(headers::SCALE, format!("{}", self.player.wish().scale))
-            .with(headers::SPEED, format!("{}", self.player.wish().speed))
-    }
-
-    fn range(&self, at: Duration) -> String {
-        let zero = self.film.zero;
-        let until = self
-            .player
-            .wish()
-            .until
-            .map_or(self.film.length, |until| until - zero);
-        range::npt(at.saturating_sub(zero), until)
-    }
-
-    /// By what its packets go, in the words of a Transport header.
-    pub(crate) fn transport(&self, (rtp, rtcp): (u16, u16), ssrc: u32, own: (u16, u16)) -> String {
-        match self.carrier {
-            Carrier::Udp => format!(
-                "RTP/AVP;unicast;client_port={rtp}-{rtcp};server_port={}-{};ssrc={ssrc:08X}",
-                own.0, own.1
-            ),
-            Carrier::Interleaved => {
-                format!("RTP/AVP/TCP;unicast;interleaved={rtp}-{rtcp};ssrc={ssrc:08X}")
-            }
-        }
-    }
-}
-
 /// RFC 2326 section 12.33.
-fn info(base: &str, number: usize, onset: Onset) -> String {
+pub(crate) fn info(base: &str, number: usize, onset: Onset) -> String {
     let Onset {
         sequence,
         timestamp,
@@ -409,24 +427,3 @@ fn is_faster(request: &Request) -> bool {
     let asks = |name: &HeaderName| request.header(name).is_some();
     asks(&headers::SPEED) || asks(&headers::SCALE)
 }
-
-/// The name of a film in a path, and a track of it.
-pub(crate) fn film_and_track(path: &str) -> Option<(&str, Option<usize>)> {
-    let rest = path.strip_prefix(FOLDER)?;
-    let (name, track) = match rest.rsplit_once(TRACK) {
-        Some((name, track)) => (name, Some(track.trim_end_matches('/').parse().ok()?)),
-        None => (rest, None),
-    };
-    let name = name.trim_end_matches('/');
-    (!name.is_empty()).then_some((name, track))
-}
-
-/// A film's URL, without the track, with a slash at its end.
-pub(crate) fn base(url: &str) -> String {
-    let url = url.split(['?', '#']).next().unwrap_or_default();
-    let url = url.rsplit_once(TRACK).map_or(url, |(base, _)| base);
-    format!("{}/", url.trim_end_matches('/'))
-}
-
-/// A film as a request names it, with the present.
-pub(crate) type Opened = (Arc<Film>, Time);

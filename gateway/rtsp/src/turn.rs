@@ -1,11 +1,11 @@
 //! The server's thread, turn by turn: who has something to say, what was read, what is due.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::io;
-use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::net::{SocketAddr, TcpListener};
 use std::os::fd::AsFd;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use rtsp_types::StatusCode;
 use sangam_io::clock;
@@ -19,26 +19,29 @@ use crate::auth::Guard;
 use crate::connection::{Connection, End, Said};
 use crate::counts::Counts;
 use crate::datagrams::Datagrams;
-use crate::egress::ntp;
-use crate::limits::BURST_MAX;
+use crate::live::Live;
 use crate::message::Answer;
 use crate::player::State;
 use crate::reading::Readers;
 use crate::server::Settings;
-use crate::session::{Carrier, Sent, Session};
+use crate::session::{Carrier, Session, Show};
 
-/// Tokens of the poller: listeners below, datagrams and the sleeper here, connections above.
+/// Tokens of the poller: listeners below, datagrams, the sleeper and the broker's client here,
+/// connections above.
 const SLEEPER: u64 = 1_000;
 const DATAGRAMS: u64 = 1_001;
+const BROKER: u64 = 1_002;
 const CONNECTIONS: u64 = 2_000;
 const SWEEP_EVERY: Duration = Duration::from_secs(1);
 const ACCEPTS_MAX: usize = 64;
 
 /// What a timer is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Key {
+pub(crate) enum Key {
     /// A session has something to send.
     Session(u64),
+    /// Who waits for the announcements of a topic is answered.
+    Watch(u64),
     /// Who was not heard of for long?
     Sweep,
 }
@@ -55,7 +58,9 @@ pub(crate) struct Engine {
     listens: bool,
     pub(crate) datagrams: Datagrams,
     pub(crate) readers: Readers,
-    wheel: Wheel<Key>,
+    /// What is published now, if there is a broker.
+    pub(crate) live: Option<Live>,
+    pub(crate) wheel: Wheel<Key>,
     pub(crate) connections: HashMap<u64, Connection>,
     pub(crate) sessions: HashMap<u64, Session>,
     /// Of the next connection or session.
@@ -69,6 +74,7 @@ impl Engine {
     /// Listens.
     pub(crate) fn new(
         settings: Settings,
+        mut live: Option<Live>,
         sleeper: Sleeper,
         counts: Arc<Counts>,
     ) -> io::Result<Self> {
@@ -93,6 +99,9 @@ impl Engine {
         for fd in datagrams.fds() {
             poller.add(fd, DATAGRAMS, Interest::Read)?;
         }
+        if let Some(live) = &mut live {
+            poller.add(live.client.fd(), BROKER, Interest::Read)?;
+        }
         let readers = Readers::start(settings.archive.clone(), &|| sleeper.waker())?;
         let now = clock::now();
         let mut wheel = Wheel::new(now);
@@ -107,6 +116,7 @@ impl Engine {
             listens: true,
             datagrams,
             readers,
+            live,
             wheel,
             connections: HashMap::new(),
             sessions: HashMap::new(),
@@ -124,10 +134,14 @@ impl Engine {
     /// Waits for something, and does it.
     pub(crate) fn turn(&mut self) -> io::Result<()> {
         self.sleeper.arm();
+        self.hear(clock::now());
         // What was read before the sleep was announced woke nobody.
         self.finish_reads();
         let now = clock::now();
-        let timeout = self.wheel.deadline().map(|at| at.since(now));
+        let timeout = match &self.live {
+            Some(live) if live.has_more => Some(Duration::ZERO),
+            _ => self.wheel.deadline().map(|at| at.since(now)),
+        };
         let waited = self.poller.wait(&mut self.events, timeout);
         self.sleeper.disarm();
         waited?;
@@ -138,7 +152,7 @@ impl Engine {
         }
         for event in events {
             match event.token {
-                SLEEPER | DATAGRAMS => {}
+                SLEEPER | DATAGRAMS | BROKER => {}
                 token if token >= CONNECTIONS => self.connection(event, now),
                 token => self.accept(token, now),
             }
@@ -148,6 +162,7 @@ impl Engine {
         for key in due {
             match key {
                 Key::Session(session) => self.pace(session, now),
+                Key::Watch(_) => self.tell_askers(now),
                 Key::Sweep => self.sweep(now),
             }
         }
@@ -261,11 +276,14 @@ impl Engine {
                 None => break,
                 Some(Said::Request(request)) => self.request(number, request, now),
                 Some(Said::Nonsense) => self.nonsense(number),
-                Some(Said::Packet(channel)) => {
-                    let session = connection.channels.get(&channel);
-                    let session = session.and_then(|session| self.sessions.get_mut(session));
+                Some(Said::Packet(channel, picture_lost)) => {
+                    let key = connection.channels.get(&channel).copied();
+                    let session = key.and_then(|key| self.sessions.get_mut(&key));
                     if let Some(session) = session {
                         session.heard = now;
+                    }
+                    if let Some(key) = key.filter(|_| picture_lost) {
+                        self.picture_lost(key, channel.into(), now);
                     }
                 }
             }
@@ -311,7 +329,7 @@ impl Engine {
             End::Unread => self.counts.connections_unread.one(),
         }
         let ends = |session: &Session| {
-            let is_playing = matches!(session.player.state, State::Playing | State::Starting);
+            let is_playing = matches!(session.state(), State::Playing | State::Starting);
             let needs = session.carrier == Carrier::Interleaved || !is_playing;
             session.connection == number && needs
         };
@@ -329,87 +347,40 @@ impl Engine {
         let Some(gone) = self.sessions.remove(&session) else {
             return;
         };
+        if let (Show::Live(seat), Some(live)) = (&gone.show, &mut self.live) {
+            live.leave(seat.watch, session, clock::now());
+        }
         if let Some(connection) = self.connections.get_mut(&gone.connection) {
             connection.channels.retain(|_, owner| *owner != session);
         }
         self.settle(gone.asker, Answer::new(StatusCode::SessionNotFound));
     }
 
-    /// Receiver reports say that somebody is there.
+    /// Receiver reports say that somebody is there, and what he lost.
     fn reports(&mut self, now: Time) {
-        let heard = self.datagrams.heard().into_iter();
-        let heard = heard.map(|source| (source.ip().to_canonical(), source.port()));
         // One pass over the sessions, however much of it is junk.
-        let heard: HashSet<_> = heard.collect();
-        let sessions = self.sessions.values_mut().filter(|session| {
-            let mut outlets = session.outlets.iter();
-            session.carrier == Carrier::Udp
-                && outlets.any(|outlet| heard.contains(&(session.peer, outlet.pair.1)))
-        });
-        sessions.for_each(|session| session.heard = now);
-    }
-
-    /// Sends what is due of a session, and reads on.
-    pub(crate) fn pace(&mut self, number: u64, now: Time) {
-        let Some(session) = self.sessions.get_mut(&number) else {
-            return;
-        };
-        let carrier = (session.carrier, session.connection);
-        let is_full = carrier.0 == Carrier::Interleaved
-            && self
-                .connections
-                .get_mut(&carrier.1)
-                .is_none_or(Connection::is_full);
-        if is_full {
-            if !session.stalled {
-                self.counts.stalled.one();
+        let mut sources: HashMap<_, bool> = HashMap::new();
+        for (source, picture_lost) in self.datagrams.heard() {
+            let source = (source.ip().to_canonical(), source.port());
+            *sources.entry(source).or_default() |= picture_lost;
+        }
+        let mut lost = Vec::new();
+        for (key, session) in &mut self.sessions {
+            if session.carrier != Carrier::Udp {
+                continue;
             }
-            // `flush` resumes it when there is room.
-            session.stalled = true;
-            return;
-        }
-        let was_stalled = std::mem::take(&mut session.stalled);
-        if session.player.catch_up(now) && !was_stalled {
-            self.counts.late.one();
-        }
-        let mut out = Vec::new();
-        let turn = session.turn((now, wall()), BURST_MAX, &mut out);
-        self.counts.unreadable.add(turn.unreadable);
-        self.counts.ended.add(u64::from(turn.ended));
-        if let Some(job) = session.player.job() {
-            self.readers.read(number, job);
-        }
-        let next = session.player.next();
-        let to = (session.peer, session.local);
-        self.wheel.set(Key::Session(number), next);
-        self.send(carrier, to, &out);
-        if carrier.0 == Carrier::Interleaved {
-            self.flush(carrier.1, now);
-        }
-    }
-
-    fn send(&mut self, carrier: (Carrier, u64), to: (IpAddr, IpAddr), out: &[Sent]) {
-        let packets = out.iter().filter(|sent| !sent.is_rtcp);
-        let bytes = packets.clone().map(|sent| sent.bytes.len() as u64);
-        self.counts.packets.add(packets.count() as u64);
-        self.counts.bytes.add(bytes.sum());
-        match carrier {
-            (Carrier::Udp, _) => {
-                let report = self.datagrams.send(to, out);
-                self.counts.unsent_full.add(report.would_block);
-                self.counts.unsent_failed.add(report.errors);
-            }
-            (Carrier::Interleaved, connection) => {
-                let Some(connection) = self.connections.get_mut(&connection) else {
-                    return;
-                };
-                for sent in out {
-                    // Channels were given out as such.
-                    if !connection.packet(sent.to as u8, &sent.bytes) {
-                        self.counts.unsent_failed.one();
-                    }
+            for outlet in &session.outlets {
+                let said = sources.get(&(session.peer, outlet.pair.1)).copied();
+                if said.is_some() {
+                    session.heard = now;
+                }
+                if said == Some(true) {
+                    lost.push((*key, outlet.pair.1));
                 }
             }
+        }
+        for (key, rtcp) in lost {
+            self.picture_lost(key, rtcp, now);
         }
     }
 
@@ -417,6 +388,7 @@ impl Engine {
     fn sweep(&mut self, now: Time) {
         self.wheel.set(Key::Sweep, now + SWEEP_EVERY);
         self.listen(true);
+        self.sweep_live(now);
         let Settings {
             timeout, patience, ..
         } = self.settings;
@@ -429,10 +401,11 @@ impl Engine {
         for number in stuck {
             self.close(number, End::Unread);
         }
-        // Who takes what is sent within a connection is there.
+        // Who takes a film within a connection is there; of what is live nothing may come.
         let gone = self.sessions.iter().filter(|(_, session)| {
-            let reads =
-                session.carrier == Carrier::Interleaved && session.player.state == State::Playing;
+            let is_film = matches!(session.show, Show::Film(_));
+            let is_playing = is_film && session.state() == State::Playing;
+            let reads = session.carrier == Carrier::Interleaved && is_playing;
             !reads && is_silent(session.heard)
         });
         let gone: Vec<_> = gone.map(|(number, _)| *number).collect();
@@ -451,10 +424,4 @@ impl Engine {
             self.close(number, End::Closed);
         }
     }
-}
-
-/// Now, for reports.
-fn wall() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    ntp(since.unwrap_or_default())
 }

@@ -1,4 +1,4 @@
-//! `sangam archive serve`: the recordings by RTSP.
+//! `sangam archive serve`: the recordings by RTSP, and with a broker what is published now.
 
 use std::fs;
 use std::path::Path;
@@ -6,11 +6,12 @@ use std::thread;
 use std::time::Duration;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use sangam_client::{Buffers, Client, ClientOptions};
 use sangam_rtsp::{Counted, Credentials, Rtsp, Settings};
 use serde_json::{Map, Value, json};
 
 use crate::cli::{ArchiveServeArgs, Place};
-use crate::commands::peer::Length;
+use crate::commands::peer::{self, Length, Pass};
 use crate::commands::table::{self, Live};
 use crate::exit::{Exit, Failure, io};
 use crate::output;
@@ -21,6 +22,8 @@ const SECOND: Duration = Duration::from_secs(1);
 const NAP: Duration = Duration::from_millis(50);
 /// Open files that are no connections: listeners, sockets, what is read.
 const FILES_ELSE: usize = 64;
+/// What may wait of what is published: a burst of key frames of a large meeting.
+const QUEUE: usize = 8_192;
 const HEAD: [&str; 3] = ["COUNT", "WHAT", "NUMBER"];
 
 /// Serves until the user's patience ends.
@@ -36,7 +39,10 @@ pub(super) fn run(place: &Place, options: &ArchiveServeArgs, as_json: bool) -> R
         .iter()
         .any(|address| !address.ip().is_loopback());
     if is_open && credentials.is_none() {
-        tracing::warn!("whoever reaches this address may see every recording: no --credentials");
+        tracing::warn!(
+            "whoever reaches this address may see every recording, and every topic of the broker: \
+             no --credentials"
+        );
     }
     let connections_max = connections(options.players, open_files());
     if connections_max < options.players {
@@ -46,7 +52,9 @@ pub(super) fn run(place: &Place, options: &ArchiveServeArgs, as_json: bool) -> R
             options.players
         );
     }
-    let server = Rtsp::start(Settings {
+    let (client, mut pass) = broker(options)?.unzip();
+    let is_live = client.is_some();
+    let settings = Settings {
         listen: options.listen.clone(),
         archive: place.folder.clone(),
         credentials,
@@ -54,22 +62,20 @@ pub(super) fn run(place: &Place, options: &ArchiveServeArgs, as_json: bool) -> R
         sessions_max: options.players,
         per_address: options.players_per_address,
         ..Settings::default()
-    });
-    let server = server.map_err(|error| {
+    };
+    let server = Rtsp::start(settings, client).map_err(|error| {
         let hint = "stop the program that holds the port, or choose another by --listen";
         Failure::new(Exit::Configuration, format!("RTSP: {error}")).hint(hint)
     })?;
-    for address in server.addresses() {
-        tracing::info!("recordings are played at rtsp://{address}/archive/RECORDING");
-    }
-    if as_json {
-        output::json_line(&json!({ "event": "ready", "rtsp": server.addresses() }));
-    }
+    announce(&server, is_live, as_json);
     let mut live = Live::new();
     while !stop.is_set() {
         let second = Length::new(Some(SECOND.as_secs()));
         while !stop.is_set() && !second.is_over() {
             thread::park_timeout(NAP);
+        }
+        if let Some(token) = pass.as_mut().and_then(Pass::renewed) {
+            server.set_token(token);
         }
         match as_json {
             true => output::json_line(&to_json("second", &server.counts())),
@@ -80,6 +86,41 @@ pub(super) fn run(place: &Place, options: &ArchiveServeArgs, as_json: bool) -> R
         output::json_line(&to_json("summary", &server.counts()));
     }
     Ok(())
+}
+
+/// Says where what is played.
+fn announce(server: &Rtsp, is_live: bool, as_json: bool) {
+    for address in server.addresses() {
+        tracing::info!("recordings are played at rtsp://{address}/archive/RECORDING");
+        if is_live {
+            tracing::info!("topics are played at rtsp://{address}/live/TOPIC");
+        }
+    }
+    if as_json {
+        let addresses = server.addresses();
+        output::json_line(&json!({ "event": "ready", "rtsp": addresses, "live": is_live }));
+    }
+}
+
+/// The client of the broker, if one is named. Recordings are served while it is not reached.
+fn broker(options: &ArchiveServeArgs) -> Result<Option<(Client, Pass)>, Failure> {
+    if options.broker.is_empty() {
+        return Ok(None);
+    }
+    let client = ClientOptions {
+        queue: QUEUE,
+        receive_buffers: Buffers {
+            small: 2 * QUEUE,
+            large: 256,
+        },
+        // Key frames are asked for, nothing else is sent.
+        send_buffers: Buffers {
+            small: 256,
+            large: 1,
+        },
+        ..ClientOptions::default()
+    };
+    peer::begin(&options.broker, &options.peer, client).map(Some)
 }
 
 /// Connections that fit so many open files.

@@ -11,7 +11,7 @@ const VIDEO: u8 = 0;
 const AUDIO: u8 = 2;
 
 /// Sequence and timestamp of a track in RTP-Info.
-fn onset(answer: &Answer, track: usize) -> (u16, u32) {
+pub(crate) fn onset(answer: &Answer, track: usize) -> (u16, u32) {
     let info = &answer.headers["rtp-info"];
     let words = info
         .split(',')
@@ -43,7 +43,7 @@ pub(crate) fn until_bye(client: &mut Client) -> Vec<(u8, Vec<u8>)> {
     all
 }
 
-fn headers(packets: &[(u8, Vec<u8>)], channel: u8) -> Vec<Header> {
+pub(crate) fn headers(packets: &[(u8, Vec<u8>)], channel: u8) -> Vec<Header> {
     let own = packets.iter().filter(|(found, _)| *found == channel);
     own.map(|(_, bytes)| Packet::decode(bytes).unwrap().header)
         .collect()
@@ -51,7 +51,7 @@ fn headers(packets: &[(u8, Vec<u8>)], channel: u8) -> Vec<Header> {
 
 /// Sequence, timestamp without the offset that all have, and source follow each other.
 #[track_caller]
-fn follow(headers: &[Header], (sequence, timestamp): (u16, u32), tick: u32) {
+pub(crate) fn follow(headers: &[Header], (sequence, timestamp): (u16, u32), tick: u32) {
     for (place, header) in (0_u32..).zip(headers) {
         assert_eq!(header.sequence, sequence.wrapping_add(place as u16));
         assert_eq!(header.timestamp, timestamp.wrapping_add(place * tick));

@@ -101,11 +101,12 @@ impl Stage {
         let end = BEGIN + (1_000 + packets * 20) * MS;
         log.end(id, end);
         log.close(end);
-        let server = Rtsp::start(Settings {
+        let settings = Settings {
             listen: vec!["127.0.0.1:0".parse().unwrap()],
             archive: folder.path().to_owned(),
             ..settings
-        });
+        };
+        let server = Rtsp::start(settings, None);
         let server = server.unwrap();
         let url = format!("rtsp://{}/archive/film", server.addresses()[0]);
         Self {
@@ -136,23 +137,30 @@ impl Stage {
     }
 
     pub(crate) fn count(&self, wanted: &str) -> u64 {
-        let counts = self.server.counts();
-        let found = counts.iter().find(|(name, _, _)| *name == wanted);
-        found.unwrap().2
+        count(&self.server, wanted)
     }
 
     /// Waits until something was counted so often.
     #[track_caller]
     pub(crate) fn counts(&self, wanted: &str, least: u64) {
-        let until = std::time::Instant::now() + PATIENCE;
-        while self.count(wanted) < least {
-            assert!(
-                std::time::Instant::now() < until,
-                "{:?}",
-                self.server.counts()
-            );
-            std::thread::yield_now();
-        }
+        counts(&self.server, wanted, least);
+    }
+}
+
+/// What a server counts.
+pub(crate) fn count(server: &Rtsp, wanted: &str) -> u64 {
+    let counts = server.counts();
+    let found = counts.iter().find(|(name, _, _)| *name == wanted);
+    found.unwrap().2
+}
+
+/// Waits until a server has counted something so often.
+#[track_caller]
+pub(crate) fn counts(server: &Rtsp, wanted: &str, least: u64) {
+    let until = std::time::Instant::now() + PATIENCE;
+    while count(server, wanted) < least {
+        assert!(std::time::Instant::now() < until, "{:?}", server.counts());
+        std::thread::yield_now();
     }
 }
 
