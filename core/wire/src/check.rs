@@ -5,7 +5,7 @@
 use sangam_model::{BrokerId, limits::EVENT_LEN_MAX};
 
 use crate::{Event, Feedback, Flags, Frame, Header, Message, Refuse, WireError};
-use crate::{rtcp, rtp, stream, trace_hop};
+use crate::{red, rtcp, rtp, stream, trace_hop};
 
 /// Reads `bytes` as everything they could be. What can be read must survive writing.
 ///
@@ -17,6 +17,7 @@ pub fn all(bytes: &[u8]) {
     message(bytes);
     feedback(bytes);
     media(bytes);
+    redundancy(bytes);
     units(bytes);
 }
 
@@ -128,6 +129,23 @@ fn media(bytes: &[u8]) {
             _ => {}
         }
     }
+}
+
+/// RED comes back byte for byte, whatever is in its blocks.
+fn redundancy(bytes: &[u8]) {
+    let Ok(payload) = red::Payload::decode(bytes) else {
+        return;
+    };
+    let mut blocks: Vec<_> = payload.blocks().collect();
+    assert!(blocks.len() <= red::BLOCKS_MAX);
+    blocks.reverse();
+    let primary = (payload.payload_type, payload.primary);
+    assert_eq!(red::encoded_len(&blocks, payload.primary), bytes.len());
+    let mut out = vec![0; bytes.len()];
+    assert_eq!(red::write(&blocks, primary, &mut out), Ok(bytes.len()));
+    assert_eq!(out, bytes);
+    let short = red::write(&blocks, primary, &mut out[1..]);
+    assert_eq!(short, Err(WireError::Oversized));
 }
 
 /// Units never reach beyond the bytes there are.

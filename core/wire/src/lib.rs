@@ -16,6 +16,7 @@ pub mod feedback;
 mod frame;
 mod header;
 mod message;
+pub mod red;
 pub mod rtcp;
 pub mod rtp;
 pub mod stream;

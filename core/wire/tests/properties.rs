@@ -14,6 +14,8 @@ use sangam_wire::{
     Version, WAYS_MAX, Welcome, check, messages,
 };
 
+#[path = "properties/red.rs"]
+mod red;
 #[path = "properties/reliable.rs"]
 mod reliable;
 
@@ -393,7 +395,7 @@ proptest! {
     fn no_bytes_with_a_plausible_start_do_either(
         start in prop::sample::select(vec![
             [0x50, 0x04], [0x51, 0x0c], [0x5f, 1], [0x5f, 3], [0x5f, 7],
-            [0x80, 200], [0x81, 202], [0x81, 206], [0xb0, 96], [0, 20],
+            [0x80, 200], [0x81, 202], [0x81, 206], [0xb0, 96], [0, 20], [0xef, 0x0f],
         ]),
         rest in prop::collection::vec(any::<u8>(), 0..300),
     ) {

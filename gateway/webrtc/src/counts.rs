@@ -40,6 +40,11 @@ counts! {
     uncodable, "sangam_webrtc_uncodable_total", "Streams in a codec that the peer did not offer";
     key_requests, "sangam_webrtc_key_requests_total", "Key frames that subscribers asked for";
     layer_switches, "sangam_webrtc_layer_switches_total", "Changes of a subscriber's layer";
+    red_received, "sangam_webrtc_red_received_total", "Packets that came with earlier ones";
+    red_recovered, "sangam_webrtc_red_recovered_total", "Lost sound that came with a later packet";
+    red_late, "sangam_webrtc_red_late_total", "Packets that came after they had been recovered";
+    red_malformed, "sangam_webrtc_red_malformed_total", "RED that is none, or not of the encoding";
+    red_sent, "sangam_webrtc_red_sent_total", "Packets of sound sent with the one before";
     tcp_accepted, "sangam_webrtc_tcp_accepted_total", "Connections for ICE by TCP";
     tcp_dropped, "sangam_webrtc_tcp_dropped_total", "Packets for connections that do not read";
 }

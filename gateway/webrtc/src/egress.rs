@@ -9,6 +9,7 @@ use str0m::media::Mid;
 use crate::item::Item;
 use crate::layers::Ladder;
 use crate::offer::Offer;
+use crate::redundancy::Redundancy;
 use crate::rewrite::Rewrite;
 use crate::slot::{Slot, Source, Stream, Wishes, layer_of};
 
@@ -38,13 +39,18 @@ impl Egress {
             else {
                 continue;
             };
-            let taken = media.remote_pts().iter();
-            let formats = taken.filter_map(|pt| {
+            let taken = media.remote_pts();
+            let formats = taken.iter().filter_map(|pt| {
                 let known = rtc.codec_config().params().iter();
                 let known = known.map(|one| (one.pt(), one.spec()));
                 known.into_iter().find(|(known, _)| known == pt)
             });
             let formats = formats.collect();
+            let mut known = rtc.codec_config().params().iter();
+            let redundancy = known.find_map(|one| {
+                let red = one.red().filter(|_| taken.contains(&one.pt()))?;
+                Some(Redundancy::new(one.pt(), red))
+            });
             let mut api = rtc.direct_api();
             let Some(sender) = api.stream_tx_by_mid(mid, None) else {
                 continue;
@@ -56,6 +62,7 @@ impl Egress {
                 class: medium.class(),
                 ssrc: sender.ssrc(),
                 formats,
+                redundancy,
                 source: None,
                 rewrite: Rewrite::new(FIRST_SEQUENCE),
             });

@@ -5,13 +5,14 @@ use sangam_io::pool::{Packet, Pool};
 use sangam_model::{Class, MediaInfo, StreamId, Time, Topic, limits};
 use sangam_wire::rtp::{Encoding, FrameMarker};
 use sangam_wire::{AudioLevel, Event, ExtensionBlock, Extensions, Flags, HEADER_LEN, Header};
-use sangam_wire::{rtcp, rtp};
+use sangam_wire::{red, rtcp, rtp};
 use str0m::Rtc;
 use str0m::media::{KeyframeRequestKind, Mid, Rid, SenderFeedback};
 use str0m::rtp::{ExtensionValues, RtpPacket, Ssrc};
 
 use crate::counts::Counts;
 use crate::offer::Offer;
+use crate::recovery::{Lost, Recovery};
 
 /// One event in so many carries a trace.
 const TRACE_EVERY: u16 = 16;
@@ -38,6 +39,16 @@ pub(crate) struct Input {
     ssrc: Option<Ssrc>,
     marker: FrameMarker,
     rtcp_sequence: u16,
+    /// If its sound comes with redundancy.
+    recovery: Option<Box<Recovery>>,
+}
+
+/// What events are made with.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Means<'a> {
+    pub(crate) pool: &'a Pool,
+    pub(crate) now: Time,
+    pub(crate) counts: &'a Counts,
 }
 
 impl Ingest {
@@ -79,6 +90,7 @@ impl Ingest {
                     stream: None,
                     ssrc: None,
                     rtcp_sequence: 0,
+                    recovery: format.redundant.map(|number| Recovery::new(number).into()),
                 });
             }
         }
@@ -103,19 +115,19 @@ impl Ingest {
         input.is_some_and(|input| input.stream.take().is_some())
     }
 
-    /// The event of a packet; `None` if it belongs nowhere, or there is no buffer.
-    pub(crate) fn event(
+    /// Gives the event of a packet, and before it those of lost ones that came with it; none if it
+    /// belongs nowhere, or there is no buffer.
+    pub(crate) fn events(
         &mut self,
         packet: &RtpPacket,
         rtc: &mut Rtc,
-        (pool, now): (&Pool, Time),
-        counts: &Counts,
-    ) -> Option<Packet> {
-        let Some(input) = self.of_ssrc(packet.header.ssrc, rtc) else {
-            counts.unmapped.one();
-            return None;
-        };
-        input.event(packet, pool, now)
+        means: Means<'_>,
+        give: impl FnMut(Packet),
+    ) {
+        match self.of_ssrc(packet.header.ssrc, rtc) {
+            Some(input) => input.events(packet, means, give),
+            None => means.counts.unmapped.one(),
+        }
     }
 
     /// A sender report as an event, so that receivers can play sound and picture together.
@@ -150,7 +162,11 @@ impl Ingest {
                 let (mid, rid) = (stream.mid(), stream.rid());
                 let mut inputs = self.inputs.iter();
                 let place = inputs.position(|input| input.mid == mid && input.rid == rid)?;
-                self.inputs[place].ssrc = Some(ssrc);
+                let input = self.inputs.get_mut(place)?;
+                input.ssrc = Some(ssrc);
+                if let Some(recovery) = &mut input.recovery {
+                    recovery.restart();
+                }
                 place
             }
         };
@@ -159,25 +175,77 @@ impl Ingest {
 }
 
 impl Input {
-    fn event(&mut self, packet: &RtpPacket, pool: &Pool, now: Time) -> Option<Packet> {
+    fn events(&mut self, packet: &RtpPacket, means: Means<'_>, mut give: impl FnMut(Packet)) {
         let given = &packet.header;
-        if *given.payload_type != self.media.payload_type {
-            return None;
-        }
-        let rtp = rtp::Header {
+        let mut rtp = rtp::Header {
             marker: given.marker,
             payload_type: *given.payload_type,
             sequence: given.sequence_number,
             timestamp: given.timestamp,
             ssrc: *given.ssrc,
         };
+        let (mut payload, mut blocks) = (&*packet.payload, None);
+        let own = self.media.payload_type;
+        let redundant = self.recovery.as_ref().map(|known| known.payload_type);
+        if redundant == Some(rtp.payload_type) {
+            match red::Payload::decode(payload) {
+                Ok(taken) if taken.payload_type == own => {
+                    means.counts.red_received.one();
+                    rtp.payload_type = own;
+                    payload = taken.primary;
+                    blocks = Some(taken.blocks());
+                }
+                _ => return means.counts.red_malformed.one(),
+            }
+        }
+        if rtp.payload_type != own {
+            return;
+        }
+        if let Some(recovery) = &mut self.recovery {
+            if !recovery.came(rtp.sequence, rtp.timestamp) {
+                return means.counts.red_late.one();
+            }
+            let place = (rtp.sequence, rtp.timestamp);
+            let lost = blocks.map(|blocks| recovery.lost(place, own, blocks));
+            for lost in lost.into_iter().flatten() {
+                if let Some(event) = self.recovered(rtp, &lost, means) {
+                    give(event);
+                }
+            }
+        }
+        if let Some(event) = self.event(rtp, payload, audio_level(&given.ext_vals), means) {
+            give(event);
+        }
+    }
+
+    /// The event of a lost packet that came with the one of `rtp`. What stood in its header
+    /// beyond its number and its time is lost.
+    fn recovered(&mut self, rtp: rtp::Header, lost: &Lost<'_>, means: Means<'_>) -> Option<Packet> {
+        let rtp = rtp::Header {
+            marker: false,
+            sequence: lost.sequence,
+            timestamp: lost.timestamp,
+            ..rtp
+        };
+        let event = self.event(rtp, lost.payload, None, means)?;
+        means.counts.red_recovered.one();
+        Some(event)
+    }
+
+    fn event(
+        &mut self,
+        rtp: rtp::Header,
+        payload: &[u8],
+        level: Option<AudioLevel>,
+        means: Means<'_>,
+    ) -> Option<Packet> {
         let flags = match self.media.class {
             Class::Video => self.marker.flags(&rtp::Packet {
                 header: rtp,
                 csrc_count: 0,
                 extension: None,
                 payload_offset: rtp::HEADER_LEN,
-                payload: &packet.payload,
+                payload,
                 padding_len: 0,
             }),
             _ => Flags::NONE,
@@ -185,23 +253,23 @@ impl Input {
         // Until the broker has given the stream its id there is nothing to send it under.
         let header = self.header(self.media.class, rtp.sequence, flags)?;
         let mut block = ExtensionBlock::new();
-        if let Some(level) = audio_level(&given.ext_vals) {
+        if let Some(level) = level {
             block.audio_level(level);
         }
         if rtp.sequence.is_multiple_of(TRACE_EVERY) {
-            block.trace(clock::clock_domain(), now.as_micros());
+            block.trace(clock::clock_domain(), means.now.as_micros());
         }
         let extensions = block.extensions();
         let front = HEADER_LEN + extensions.bytes().len();
-        let len = front + rtp::HEADER_LEN + packet.payload.len();
-        let mut out = pool.take(len)?;
+        let len = front + rtp::HEADER_LEN + payload.len();
+        let mut out = means.pool.take(len)?;
         let event = Event {
             header,
             extensions,
             payload: &[],
         };
         event.write(&mut out).ok()?;
-        rtp.write(&packet.payload, &mut out[front..]).ok()?;
+        rtp.write(payload, &mut out[front..]).ok()?;
         Some(out.freeze())
     }
 

@@ -9,6 +9,7 @@ use sangam_wire::{AudioLevel, Event, Flags};
 use str0m::rtp::ExtensionValues;
 
 use crate::counts::Counts;
+use crate::redundancy::Wrapped;
 use crate::rewrite::Picture;
 
 /// Bytes of an RTP payload that the library takes with all that it adds.
@@ -27,6 +28,8 @@ pub(crate) struct Item {
     pub(crate) marker: bool,
     pub(crate) level: Option<AudioLevel>,
     pub(crate) picture: Option<Picture>,
+    /// With the packet before, once a receiver wanted that.
+    pub(crate) wrapped: Option<Wrapped>,
     pub(crate) payload: Arc<[u8]>,
 }
 
@@ -56,6 +59,7 @@ impl Item {
             marker: rtp.header.marker,
             level: event.extensions.audio_level(),
             picture: None,
+            wrapped: None,
             payload: rtp.payload.into(),
         })
     }

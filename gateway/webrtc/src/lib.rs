@@ -7,10 +7,12 @@
 //!
 //! A packet's way in: `inbound` finds the peer (STUN requests name its shard, see `credentials`;
 //! other packets are known by their address, see `table`, and handshakes may be `early`), `peer`
-//! drives the library's machine for it, `ingest` makes events. Its way out: the shard hands a burst
-//! to `port`, `egress` puts it into the right medium (`slot`) of each receiver with the numbers of
-//! `rewrite` and the layer that `layers` chooses, the library encrypts, and `outbox` sends for all
-//! peers together. `tcp` carries the same in units of connections.
+//! drives the library's machine for it, `ingest` makes events, also of lost sound that came with
+//! what followed (`recovery`). Its way out: the shard hands a burst to `port`, `egress` puts it
+//! into the right medium (`slot`) of each receiver with the numbers of `rewrite` and the layer that
+//! `layers` chooses, and sound with the packet before for who wants it (`redundancy`), the library
+//! encrypts, and `outbox` sends for all peers together. `tcp` carries the same in units of
+//! connections.
 //!
 //! `signalling` answers offers in the thread of whoever asks: a shard only ever sees peers that
 //! are ready.
@@ -30,6 +32,8 @@ mod outbox;
 mod peer;
 mod places;
 mod port;
+mod recovery;
+mod redundancy;
 mod rewrite;
 mod signalling;
 mod slot;

@@ -1,6 +1,8 @@
 //! An offer as far as the gateway decides about it: which media, in which encodings, in which
 //! simulcast layers. The library reads the rest.
 
+use std::collections::HashSet;
+
 use sangam_model::{Class, MediaInfo, limits};
 use str0m::format::{Codec, CodecConfig, FormatParams};
 use str0m::media::Frequency;
@@ -30,6 +32,11 @@ const CODECS: [(&str, Codec); 10] = [
 
 /// Static payload types that need no `a=rtpmap` (RFC 3551 section 6).
 const STATIC: [(u8, &str); 3] = [(0, "PCMU/8000"), (8, "PCMA/8000"), (9, "G722/8000")];
+
+/// What may be redundant, and by what: the library has RED for sound alone, and the browsers for
+/// this.
+const OPUS: (&str, u32, u8) = ("opus", 48_000, 2);
+const RED: &str = "red/48000/2";
 
 /// Names by which simulcast layers are commonly told apart, lowest first.
 const LADDERS: [&[&str]; 4] = [
@@ -64,6 +71,8 @@ pub(crate) struct Format {
     pub(crate) payload_type: u8,
     /// For repetitions (RFC 4588), if offered.
     pub(crate) repeat: Option<u8>,
+    /// For itself with earlier packets in front (RFC 2198), if the offerer prefers that.
+    pub(crate) redundant: Option<u8>,
     /// As in [`CODECS`].
     pub(crate) name: &'static str,
     pub(crate) clock_rate: u32,
@@ -123,10 +132,11 @@ impl Offer {
             }
             media.extend(Medium::read(&section)?);
         }
-        let offer = Self { media };
+        let mut offer = Self { media };
         if offer.media.iter().all(|medium| medium.formats.is_empty()) {
             return Err(OfferError::NoMedia);
         }
+        offer.agree();
         Ok(offer)
     }
 
@@ -141,18 +151,67 @@ impl Offer {
     /// The same in the library's words.
     pub(crate) fn codecs(&self) -> CodecConfig {
         let mut config = CodecConfig::empty();
-        for format in self.media.iter().flat_map(|medium| &medium.formats) {
-            let pt = format.payload_type.into();
-            if config.params().iter().any(|known| known.pt() == pt) {
-                continue;
-            }
-            if let (Some(codec), Some(rate)) = (format.codec(), format.frequency()) {
-                let (repeat, channels) = (format.repeat.map(Into::into), format.channels());
-                let parameters = FormatParams::parse_line(&format.fmtp);
-                config.add_config(pt, repeat, codec, rate, channels, parameters);
+        for format in self.distinct() {
+            if format.redundant.is_some() {
+                // There is no other way to tell of RED. What it brings in numbers and parameters
+                // is of no matter: it takes the offer's numbers, and `echo` has the parameters.
+                config.enable_opus(true, true);
+            } else {
+                format.put(&mut config);
             }
         }
         config
+    }
+
+    /// The library answers with one RED for all media, wherever it finds Opus. So it stays where
+    /// all that offer Opus prefer the same, and nothing else has its number.
+    fn agree(&mut self) {
+        let formats = || self.media.iter().flat_map(|medium| &medium.formats);
+        let wanted = |format: &Format| (format.payload_type, format.redundant);
+        let mut opus = formats().filter(|format| format.name == OPUS.0);
+        let first = opus.next().map(wanted);
+        let same = opus.all(|format| Some(wanted(format)) == first);
+        let red = first.and_then(|(_, red)| red);
+        let free = red.is_some_and(|red| {
+            !formats().any(|one| one.payload_type == red || one.repeat == Some(red))
+        });
+        if same && free {
+            return;
+        }
+        for medium in &mut self.media {
+            for format in &mut medium.formats {
+                format.redundant = None;
+            }
+        }
+    }
+
+    /// The formats of all media; of those with one number, which media share, the first.
+    fn distinct(&self) -> impl Iterator<Item = &Format> {
+        let mut seen = HashSet::new();
+        let all = self.media.iter().flat_map(|medium| &medium.formats);
+        all.filter(move |format| seen.insert(format.payload_type))
+    }
+
+    /// An answer with the parameters of Opus as they were offered: beside RED the library has some
+    /// of its own.
+    pub(crate) fn echo(&self, answer: String) -> String {
+        let mut formats = self.media.iter().flat_map(|medium| &medium.formats);
+        let Some(opus) = formats.find(|format| format.redundant.is_some()) else {
+            return answer;
+        };
+        let name = format!("a=fmtp:{} ", opus.payload_type);
+        let offered = FormatParams::parse_line(&opus.fmtp).to_string();
+        let mut echo = String::with_capacity(answer.len());
+        for line in answer.lines() {
+            let own = line.starts_with(&name);
+            if own && offered.is_empty() {
+                continue;
+            }
+            let parts = if own { [&*name, &*offered] } else { [line, ""] };
+            echo.extend(parts);
+            echo += "\r\n";
+        }
+        echo
     }
 }
 
@@ -188,9 +247,23 @@ impl Medium {
             };
             numbers.iter().find(is).copied()
         };
+        let redundant = |main: u8| {
+            let is = |number: &&u8| {
+                map(**number).is_some_and(|text| text.eq_ignore_ascii_case(RED))
+                    && of("a=fmtp:", **number).is_some_and(|text| wraps(text, main))
+            };
+            let mut found = numbers.iter().filter(is);
+            let only = found.next().filter(|_| found.next().is_none())?;
+            // The order in m= is the order of preference (RFC 8866 section 5.14).
+            let place = |wanted: u8| numbers.iter().position(|number| *number == wanted);
+            (place(*only) < place(main)).then_some(*only)
+        };
         let format = |number: &u8| {
             let mut format = Format::read(*number, map(*number)?)?;
             format.repeat = repeats(*number);
+            if !video && format.is(OPUS) {
+                format.redundant = redundant(*number);
+            }
             format.fmtp = of("a=fmtp:", *number).unwrap_or_default().to_owned();
             (format.fmtp.len() <= limits::FMTP_LEN_MAX).then_some(format)
         };
@@ -227,6 +300,7 @@ impl Format {
         Some(Self {
             payload_type,
             repeat: None,
+            redundant: None,
             name,
             clock_rate,
             channels,
@@ -252,6 +326,20 @@ impl Format {
             encoding: self.name.to_owned(),
             fmtp: self.fmtp.clone(),
         }
+    }
+
+    /// Adds it, without RED.
+    fn put(&self, config: &mut CodecConfig) {
+        let pt = self.payload_type.into();
+        if let (Some(codec), Some(rate)) = (self.codec(), self.frequency()) {
+            let (repeat, channels) = (self.repeat.map(Into::into), self.channels());
+            let parameters = FormatParams::parse_line(&self.fmtp);
+            config.add_config(pt, repeat, codec, rate, channels, parameters);
+        }
+    }
+
+    fn is(&self, other: (&str, u32, u8)) -> bool {
+        (self.name, self.clock_rate, self.channels) == other
     }
 
     fn channels(&self) -> Option<u8> {
@@ -299,6 +387,11 @@ fn repeats(fmtp: &str, main: u8) -> bool {
         let number = parameter.strip_prefix("apt=");
         number.is_some_and(|number| number.parse() == Ok(main))
     })
+}
+
+/// RFC 2198 section 5: whether all blocks are of `main`, as in `111/111`.
+fn wraps(fmtp: &str, main: u8) -> bool {
+    fmtp.contains('/') && fmtp.split('/').all(|number| number.parse() == Ok(main))
 }
 
 /// RFC 8853 section 5.1: `send 1;2,3;~4`, of which alternatives and initial pauses do not matter

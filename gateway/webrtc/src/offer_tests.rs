@@ -61,6 +61,72 @@ fn a_publisher_is_left_with_the_encoding_it_prefers() {
     assert_eq!((info.encoding.as_str(), info.clock_rate), ("H264", 90_000));
 }
 
+/// An m-line of sound with these payload types, of which 63 is RED of Opus.
+fn sound(types: &str) -> String {
+    format!(
+        "m=audio 9 UDP/TLS/RTP/SAVPF {types}\r\na=rtpmap:111 opus/48000/2\r\n\
+        a=fmtp:111 minptime=10;stereo=1\r\na=rtpmap:63 red/48000/2\r\na=fmtp:63 111/111\r\n"
+    )
+}
+
+#[test]
+fn redundancy_is_for_those_who_prefer_it() {
+    let redundant = |sdp: &str| {
+        let offer = Offer::read(sdp).unwrap();
+        let mut formats = offer.media.iter().flat_map(|medium| &medium.formats);
+        formats.find_map(|format| format.redundant)
+    };
+    let preferred = sound("0 63 111");
+    assert_eq!(redundant(&preferred), Some(63));
+    assert_eq!(
+        redundant(&sound("111 63")),
+        None,
+        "it can, and would rather not"
+    );
+    assert_eq!(redundant(&sound("111")), None);
+    for (good, bad) in [
+        ("111/111", "111/0"),
+        ("111/111", "111"),
+        ("111/111", ""),
+        ("red/48000/2", "red/8000"),
+        ("opus/48000/2", "opus/48000"),
+        ("opus/48000/2", "PCMU/8000"),
+    ] {
+        let sdp = preferred.replace(good, bad);
+        assert_eq!(redundant(&sdp), None, "{sdp}");
+    }
+    let two = sound("62 63 111") + "a=rtpmap:62 red/48000/2\r\na=fmtp:62 111/111\r\n";
+    assert_eq!(redundant(&two), None, "which of them?");
+}
+
+#[test]
+fn redundancy_is_for_all_media_or_none() {
+    let offer = |other: &str| Offer::read(&(sound("63 111") + other)).unwrap();
+    let redundant = |offer: &Offer| {
+        let first = |medium: &Medium| medium.formats[0].redundant;
+        offer.media.iter().map(first).collect::<Vec<_>>()
+    };
+    assert_eq!(redundant(&offer(&sound("63 111"))), [Some(63); 2]);
+    assert_eq!(redundant(&offer("m=audio 9 X 0\r\n")), [Some(63), None]);
+    assert_eq!(redundant(&offer(&sound("111 63"))), [None; 2]);
+    let same = "m=video 9 X 63\r\na=rtpmap:63 VP8/90000\r\n";
+    assert_eq!(redundant(&offer(same)), [None; 2], "one number for two");
+    let other = sound("63 109").replace("111", "109");
+    let other = other.replace("stereo=1", "stereo=0");
+    assert_eq!(redundant(&offer(&other)), [None; 2], "RED of another");
+}
+
+#[test]
+fn beside_redundancy_parameters_are_echoed_as_offered() {
+    let answer = "v=0\r\na=fmtp:111 minptime=10;useinbandfec=1\r\na=fmtp:63 111/111\r\n";
+    let echo = |sdp: &str| Offer::read(sdp).unwrap().echo(answer.to_owned());
+    let expected = answer.replace("useinbandfec", "stereo");
+    assert_eq!(echo(&sound("63 111")), expected);
+    let bare = sound("63 111").replace("minptime=10;stereo=1", "x=y");
+    assert_eq!(echo(&bare), "v=0\r\na=fmtp:63 111/111\r\n");
+    assert_eq!(echo(&sound("111")), answer, "what the library wrote");
+}
+
 #[test]
 fn what_nobody_needs_is_refused_by_its_size() {
     let long = "a=x\r\n".repeat(OFFER_LEN_MAX / 4);

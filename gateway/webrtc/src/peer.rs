@@ -17,7 +17,7 @@ use crate::clock::Clock;
 use crate::counts::Counts;
 use crate::credentials::{self, Ufrag};
 use crate::egress::Egress;
-use crate::ingest::Ingest;
+use crate::ingest::{Ingest, Means};
 use crate::item::Item;
 use crate::outbox::Outbox;
 use crate::signalling::{Arrival, Description, PeerId, Restart, with_credentials};
@@ -355,12 +355,14 @@ impl Peer {
                 IceConnectionState::Connected | IceConnectionState::Completed,
             ) if self.connected => self.give_up = None,
             Event::RtpPacket(packet) => {
-                let room = (hands.cx.pool, hands.cx.now);
-                let event = self
-                    .ingest
-                    .event(&packet, &mut self.rtc, room, hands.counts);
-                let action = event.map(|packet| Action::Ingest { peer, packet });
-                hands.cx.actions.extend(action);
+                let means = Means {
+                    pool: hands.cx.pool,
+                    now: hands.cx.now,
+                    counts: hands.counts,
+                };
+                let actions = &mut hands.cx.actions;
+                let give = |packet| actions.push(Action::Ingest { peer, packet });
+                self.ingest.events(&packet, &mut self.rtc, means, give);
             }
             Event::SenderFeedback(report) => {
                 let event = self.ingest.report(&report, hands.cx.pool);

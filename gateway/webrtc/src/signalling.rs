@@ -234,7 +234,7 @@ pub(crate) fn answer(
         Wish::Play(filter) => (Egress::of(&offer, &mut rtc), crate::egress::filters(filter)),
     };
     Ok(Answered {
-        text: answer.to_sdp_string(),
+        text: offer.echo(answer.to_sdp_string()),
         rtc,
         ingest,
         egress,

@@ -15,6 +15,7 @@ use crate::counts::Counts;
 use crate::item::Item;
 use crate::layers::Ladder;
 use crate::offer::codec;
+use crate::redundancy::Redundancy;
 use crate::rewrite::{Picture, Rewrite};
 
 /// A key frame that does not come is asked for again after so long.
@@ -30,6 +31,8 @@ pub(crate) struct Slot {
     pub(crate) ssrc: Ssrc,
     /// What the peer takes, in its order of preference.
     pub(crate) formats: Vec<(Pt, CodecSpec)>,
+    /// If it prefers its sound so.
+    pub(crate) redundancy: Option<Redundancy>,
     pub(crate) source: Option<Source>,
     pub(crate) rewrite: Rewrite,
 }
@@ -106,14 +109,17 @@ impl Slot {
             .find(|stream| stream.id == item.stream)?;
         let pt = stream.pt?;
         let place = self.rewrite.place(item.place(), now)?;
-        source.ladder.sent(item.payload.len(), now);
-        let mut write = RtpWrite::new(
-            pt,
-            place.sequence.into(),
-            place.timestamp,
-            at,
-            Arc::clone(&item.payload),
-        );
+        let redundancy = self.redundancy.as_mut();
+        let (pt, payload) = match redundancy.and_then(|one| one.wrap(pt, item, place)) {
+            Some(wrapped) => {
+                wishes.counts.red_sent.one();
+                wrapped
+            }
+            None => (pt, Arc::clone(&item.payload)),
+        };
+        source.ladder.sent(payload.len(), now);
+        let (sequence, timestamp) = (place.sequence.into(), place.timestamp);
+        let mut write = RtpWrite::new(pt, sequence, timestamp, at, payload);
         if source.layered && codec(&stream.media.encoding) == Some(Codec::Vp8) {
             if item.picture.is_none() {
                 item.picture = Picture::read(&item.payload);

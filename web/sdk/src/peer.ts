@@ -166,6 +166,18 @@ export class Peer {
   }
 }
 
+/**
+ * Sound with the packet before in each, where the browser can (RFC 2198): what is lost comes with the
+ * next. Brokers do it for whom it stands first.
+ */
+export function redundant(transceiver: RTCRtpTransceiver): void {
+  const codecs = RTCRtpReceiver.getCapabilities("audio")?.codecs ?? [];
+  const is = (codec: { mimeType: string }) => codec.mimeType.toLowerCase() === "audio/red";
+  const red = codecs.filter(is);
+  if (red.length === 0) return;
+  transceiver.setCodecPreferences([...red, ...codecs.filter((codec) => !is(codec))]);
+}
+
 /** The credentials of a description, as a fragment of RFC 8840. */
 export function iceOf(sdp: string): string {
   const line = (name: string) => sdp.match(new RegExp(`^a=${name}:.*$`, "m"))?.[0].trim() ?? "";

@@ -1,6 +1,6 @@
 /** Receives everything that one member sends: sound, picture, screen and its sound. */
 
-import { Peer, type Door } from "./peer.ts";
+import { Peer, redundant, type Door } from "./peer.ts";
 import type { Medium } from "./protocol.ts";
 import { path } from "./publisher.ts";
 
@@ -32,7 +32,8 @@ export class Player extends Peer {
     super(door);
     // A microphone and a screen's sound, a camera and a screen.
     for (const kind of ["audio", "audio", "video", "video"] as const) {
-      this.pc.addTransceiver(kind, { direction: "recvonly" });
+      const transceiver = this.pc.addTransceiver(kind, { direction: "recvonly" });
+      if (kind === "audio") redundant(transceiver);
     }
   }
 

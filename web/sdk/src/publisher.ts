@@ -1,6 +1,6 @@
 /** Sends one medium of this member: microphone, camera, or the screen with its sound. */
 
-import { Peer, type Door } from "./peer.ts";
+import { Peer, redundant, type Door } from "./peer.ts";
 
 export interface PublishOptions {
   /** The member's topic for the medium, such as `acme/weekly/main/video/m17`. */
@@ -29,7 +29,10 @@ export class Publisher extends Peer {
     super(door);
     this.topic = options.topic;
     const sends = { direction: "sendonly" } as const;
-    if (options.audio) this.#audio = this.pc.addTransceiver("audio", sends);
+    if (options.audio) {
+      this.#audio = this.pc.addTransceiver("audio", sends);
+      redundant(this.#audio);
+    }
     if (options.video) {
       const sendEncodings = options.simulcast ? LAYERS : ONE_LAYER;
       this.#video = this.pc.addTransceiver("video", { ...sends, sendEncodings });

@@ -1,5 +1,5 @@
 import { afterEach, expect, test, vi } from "vitest";
-import { iceOf, withIce } from "../src/peer.ts";
+import { iceOf, redundant, withIce } from "../src/peer.ts";
 import { Publisher } from "../src/publisher.ts";
 import { web } from "./web.ts";
 
@@ -20,6 +20,23 @@ test("an answer goes on with the credentials and candidates of a fragment", () =
   expect(withIce(before, fragment)).toBe(
     "v=0\r\na=ice-ufrag:c\r\na=ice-pwd:d\r\na=candidate:2 new\r\na=mid:0\r\n",
   );
+});
+
+test("sound is redundant where the browser can", () => {
+  const preferences = (types: string[] | undefined) => {
+    const codecs = types?.map((mimeType) => ({ mimeType }));
+    vi.stubGlobal("RTCRtpReceiver", { getCapabilities: () => (codecs ? { codecs } : null) });
+    let set: string[] | undefined;
+    const setCodecPreferences = (codecs: { mimeType: string }[]) => {
+      set = codecs.map((one) => one.mimeType);
+    };
+    redundant({ setCodecPreferences } as unknown as RTCRtpTransceiver);
+    return set;
+  };
+  const red = "audio/red";
+  expect(preferences(["audio/opus", red, "audio/PCMU"])).toEqual([red, "audio/opus", "audio/PCMU"]);
+  expect(preferences(["audio/opus", "audio/PCMU"]), "nothing is changed").toBeUndefined();
+  expect(preferences(undefined), "nothing is known").toBeUndefined();
 });
 
 test("a newer token is shown until the broker has seen it", async () => {

@@ -18,6 +18,7 @@ export function web(refuse: (what: string) => boolean = () => false): string[] {
     close = () => undefined;
   });
   vi.stubGlobal("RTCRtpSender", { getCapabilities: () => null });
+  vi.stubGlobal("RTCRtpReceiver", { getCapabilities: () => null });
   vi.stubGlobal("fetch", async (url: string, init?: RequestInit) => {
     const what = `${init?.method ?? "GET"} ${new URL(url).pathname}`;
     // Relays are asked for once for each broker; ice.test.ts looks at that.

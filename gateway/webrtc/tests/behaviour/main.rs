@@ -7,5 +7,6 @@ mod layers;
 mod media;
 mod paths;
 mod peer;
+mod redundancy;
 mod stage;
 mod tokens;

@@ -4,8 +4,9 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
 use std::time::{Duration, Instant};
 
+use sangam_wire::red::{self, Block};
 use str0m::change::{SdpAnswer, SdpPendingOffer};
-use str0m::media::{Direction, MediaKind, Mid, Rid, Simulcast, SimulcastLayer};
+use str0m::media::{Direction, MediaKind, Mid, Pt, Rid, Simulcast, SimulcastLayer};
 use str0m::net::{Protocol, Receive, TcpType, Transmit};
 use str0m::rtp::{ExtensionValues, RtpPacket, RtpWrite};
 use str0m::{Candidate, Event, Input, Output, Rtc};
@@ -24,6 +25,8 @@ pub(crate) enum Kind {
 pub(crate) const RIDS: [&str; 3] = ["q", "h", "f"];
 /// Bytes of what is sent as a picture.
 const PICTURE: usize = 600;
+/// Units of the clock of what is sent as one packet of sound.
+pub(crate) const SOUND: u16 = 960;
 
 pub(crate) struct Peer {
     rtc: Rtc,
@@ -44,6 +47,10 @@ pub(crate) struct Peer {
     pub(crate) key_requests: usize,
     /// The next so many datagrams of media are lost on their way here.
     pub(crate) loses: usize,
+    /// One in so many datagrams of media is lost on its way from here; none if 0.
+    pub(crate) drops: usize,
+    /// Datagrams of media on their way from here.
+    media: usize,
 }
 
 enum Way {
@@ -55,7 +62,13 @@ enum Way {
 impl Peer {
     pub(crate) fn new(kind: Kind) -> Self {
         let (way, candidate) = udp();
-        Self::by(way, candidate, kind)
+        Self::by(way, candidate, (kind, false))
+    }
+
+    /// Prefers sound with the packet before in each.
+    pub(crate) fn redundant(kind: Kind) -> Self {
+        let (way, candidate) = udp();
+        Self::by(way, candidate, (kind, true))
     }
 
     /// For a network that lets no UDP pass.
@@ -64,14 +77,14 @@ impl Peer {
         let local = SocketAddr::from((Ipv4Addr::LOCALHOST, 9));
         let builder = Candidate::builder().tcp().host(local);
         let candidate = builder.tcptype(TcpType::Active).build().unwrap();
-        Self::by(Way::Tcp(None, Vec::new()), candidate, kind)
+        Self::by(Way::Tcp(None, Vec::new()), candidate, (kind, false))
     }
 
-    fn by(way: Way, candidate: Candidate, kind: Kind) -> Self {
+    fn by(way: Way, candidate: Candidate, (kind, red): (Kind, bool)) -> Self {
         let local = candidate.addr();
         let mut rtc = Rtc::builder()
             .clear_codecs()
-            .enable_opus(true, false)
+            .enable_opus(true, red)
             .enable_vp8(true)
             .set_rtp_mode(true)
             .build(Instant::now());
@@ -111,6 +124,8 @@ impl Peer {
             received: Vec::new(),
             key_requests: 0,
             loses: 0,
+            drops: 0,
+            media: 0,
         }
     }
 
@@ -168,16 +183,44 @@ impl Peer {
 
     /// Sends a packet of sound, so loud.
     pub(crate) fn speak(&mut self, below: i8) {
-        self.sequences[0] += 1;
-        self.timestamp = self.timestamp.wrapping_add(960);
         let values = ExtensionValues {
             audio_level: Some(-below),
             voice_activity: Some(true),
             ..ExtensionValues::default()
         };
+        let pt = self.payload_type(self.audio);
+        self.sound(pt, &[7; 80], values);
+    }
+
+    /// Sends a packet of sound that holds its number; and the one before it, if that was agreed on.
+    pub(crate) fn count(&mut self) {
+        let plain = self.payload_type(self.audio);
+        let number = self.sequences[0] + 1;
+        let (this, before) = (numbered(number), numbered(number - 1));
+        let Some(red) = self.red() else {
+            return self.sound(plain, &this, ExtensionValues::default());
+        };
+        let block = Block {
+            payload_type: *plain,
+            offset: SOUND,
+            payload: &before,
+        };
+        let mut wrapped = [0; 128];
+        let len = red::write(&[block], (*plain, &this), &mut wrapped).unwrap();
+        self.sound(red, &wrapped[..len], ExtensionValues::default());
+    }
+
+    /// The payload type of redundant sound, if it was agreed on.
+    pub(crate) fn red(&self) -> Option<Pt> {
+        let mut known = self.rtc.codec_config().params().iter();
+        known.find_map(|one| one.red())
+    }
+
+    /// Sends whatever as a packet of sound.
+    pub(crate) fn sound(&mut self, pt: Pt, payload: &[u8], values: ExtensionValues) {
+        self.sequences[0] += 1;
+        self.timestamp = self.timestamp.wrapping_add(SOUND.into());
         let (mid, sequence, timestamp) = (self.audio, self.sequences[0], self.timestamp);
-        let pt = self.payload_type(mid);
-        let payload: &[u8] = &[7; 80];
         let write = RtpWrite::new(pt, sequence.into(), timestamp, Instant::now(), payload);
         let mut api = self.rtc.direct_api();
         let sender = api.stream_tx_by_mid(mid, None).unwrap();
@@ -255,9 +298,7 @@ impl Peer {
         let mut buffer = [0; 65_536];
         while let Some((len, from)) = self.read(&mut buffer) {
             let bytes = &buffer[..len];
-            let media =
-                matches!(bytes.first(), Some(128..=191)) && !(192..=223).contains(&bytes[1]);
-            if media && self.loses > 0 {
+            if is_media(bytes) && self.loses > 0 {
                 self.loses -= 1;
                 continue;
             }
@@ -288,6 +329,12 @@ impl Peer {
     }
 
     fn write(&mut self, transmit: &Transmit) {
+        if is_media(&transmit.contents) {
+            self.media += 1;
+            if self.drops > 0 && self.media.is_multiple_of(self.drops) {
+                return;
+            }
+        }
         match &mut self.way {
             Way::Udp(socket) => {
                 let _ = socket.send_to(&transmit.contents, transmit.destination);
@@ -325,9 +372,26 @@ impl Peer {
         }
     }
 
-    fn payload_type(&self, mid: Mid) -> str0m::media::Pt {
+    fn payload_type(&self, mid: Mid) -> Pt {
         self.rtc.media(mid).unwrap().remote_pts()[0]
     }
+}
+
+/// A packet of sound that holds its number; shorter than any picture, twice as well.
+fn numbered(number: u64) -> [u8; 40] {
+    let mut payload = [7; 40];
+    payload[..8].copy_from_slice(&number.to_be_bytes());
+    payload
+}
+
+/// The number that such a packet holds.
+pub(crate) fn number(payload: &[u8]) -> u64 {
+    u64::from_be_bytes(*payload.first_chunk().unwrap())
+}
+
+/// RFC 7983 section 7, and RFC 5761 section 4 for RTCP.
+fn is_media(bytes: &[u8]) -> bool {
+    matches!(bytes, [128..=191, second, ..] if !(192..=223).contains(second))
 }
 
 fn udp() -> (Way, Candidate) {
