@@ -3,6 +3,7 @@
 use std::fmt;
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, OnceLock};
@@ -18,6 +19,7 @@ use str0m::crypto;
 
 use crate::counts::Counts;
 use crate::credentials;
+use crate::offer::OfferError;
 use crate::places::Places;
 use crate::port::{Parts, WebRtcPort};
 use crate::signalling::{
@@ -180,7 +182,12 @@ impl WebRtc {
         let id = PeerId::draw(shard).ok_or((JoinError::Stopping, true))?;
         let config = self.config.clone().set_local_ice_credentials(creds.clone());
         let candidates = running.places.candidates();
-        let answered = signalling::answer(&join, config, &candidates);
+        // The library asserts what it believes of offers, as it does of peers (see `port`). What it
+        // had made of this one until then is dropped; nobody else has seen it.
+        let answer = || signalling::answer(&join, config, &candidates);
+        let contradictory = || OfferError::Unreadable("it contradicts itself".to_owned());
+        let answered = catch_unwind(AssertUnwindSafe(answer));
+        let answered = answered.unwrap_or_else(|_| Err(contradictory()));
         let answered = answered.map_err(|error| own(error.into()))?;
         let (answer, granted) = sync_channel(1);
         let arrival = Arrival {

@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 
 use sangam_model::{Class, MediaInfo, limits};
-use str0m::format::{Codec, CodecConfig, FormatParams};
+use str0m::format::{Codec, CodecConfig, FormatParams, PayloadParams};
 use str0m::media::Frequency;
 
 /// Bytes of an offer. A browser's with eight cameras has less than 40,000.
@@ -90,6 +90,8 @@ pub enum OfferError {
     TooMuch,
     /// Neither audio nor video in an encoding that is carried.
     NoMedia,
+    /// This payload type stands for two things, or for what another stands for, too.
+    Ambiguous(u8),
     /// Not SDP, or not of WebRTC; in the library's words.
     Unreadable(String),
 }
@@ -105,6 +107,11 @@ impl std::fmt::Display for OfferError {
             Self::NoMedia => f.write_str(
                 "the offer has neither audio nor video in an encoding that is carried: Opus, \
                  PCMU, PCMA, G722, VP8, VP9, H264, H265, H266 or AV1",
+            ),
+            Self::Ambiguous(number) => write!(
+                f,
+                "payload type {number} of the offer stands for two things, or for what another \
+                 stands for, too: name each encoding once, and the same in all media"
             ),
             Self::Unreadable(why) => write!(f, "the offer cannot be used: {why}"),
         }
@@ -136,6 +143,7 @@ impl Offer {
         if offer.media.iter().all(|medium| medium.formats.is_empty()) {
             return Err(OfferError::NoMedia);
         }
+        offer.check()?;
         offer.agree();
         Ok(offer)
     }
@@ -161,6 +169,22 @@ impl Offer {
             }
         }
         config
+    }
+
+    /// The library takes a number for one thing, and one number of those whose encodings are the
+    /// same to it. Over an offer with more it panics, or waits for a number that is not used.
+    fn check(&self) -> Result<(), OfferError> {
+        let mut config = CodecConfig::empty();
+        self.distinct().for_each(|format| format.put(&mut config));
+        let mut taken = HashSet::new();
+        for one in config.params() {
+            let best = config.match_params(*one).map(PayloadParams::pt);
+            let mut numbers = [Some(one.pt()), one.resend()].into_iter().flatten();
+            if best != Some(one.pt()) || !numbers.all(|number| taken.insert(number)) {
+                return Err(OfferError::Ambiguous(*one.pt()));
+            }
+        }
+        Ok(())
     }
 
     /// The library answers with one RED for all media, wherever it finds Opus. So it stays where

@@ -127,6 +127,39 @@ fn beside_redundancy_parameters_are_echoed_as_offered() {
     assert_eq!(echo(&sound("111")), answer, "what the library wrote");
 }
 
+/// An m-line of a picture with these payload types.
+fn picture(types: &str, more: &str) -> String {
+    format!("m=video 9 X {types}\r\na=rtpmap:96 VP8/90000\r\n{more}")
+}
+
+#[test]
+fn one_number_for_two_things_or_two_for_one_are_refused() {
+    let read = |sdp: &str| Offer::read(sdp).map(|offer| offer.media.len());
+    let refused = |sdp: &str| matches!(read(sdp), Err(OfferError::Ambiguous(_)));
+    let vp8 = "a=rtpmap:98 VP8/90000\r\n";
+    assert!(refused(&picture("96 98", vp8)));
+    assert!(refused(&(picture("96", "") + &picture("98", vp8))));
+    assert_eq!(read(&(picture("96", "") + &picture("96", ""))), Ok(2));
+    // Profile 0 is what VP9 has if nothing is said.
+    let vp9 = "a=rtpmap:98 VP9/90000\r\na=rtpmap:99 VP9/90000\r\na=fmtp:99 profile-id=";
+    assert!(refused(&picture("96 98 99", &format!("{vp9}0\r\n"))));
+    assert_eq!(read(&picture("96 98 99", &format!("{vp9}2\r\n"))), Ok(1));
+    let mode = |mode: u8| {
+        let h264 = "a=rtpmap:98 H264/90000\r\na=rtpmap:99 H264/90000\r\n\
+            a=fmtp:98 packetization-mode=1;profile-level-id=42e01f\r\na=fmtp:99";
+        format!("{h264} packetization-mode={mode};profile-level-id=42e01f\r\n")
+    };
+    assert_eq!(
+        read(&picture("96 98 99", &mode(0))),
+        Ok(1),
+        "as browsers do"
+    );
+    assert!(refused(&picture("96 98 99", &mode(1))));
+    let rtx = "a=rtpmap:97 rtx/90000\r\na=fmtp:97 apt=96\r\n";
+    let other = "m=video 9 X 97\r\na=rtpmap:97 H264/90000\r\n";
+    assert!(refused(&(picture("96 97", rtx) + other)));
+}
+
 #[test]
 fn what_nobody_needs_is_refused_by_its_size() {
     let long = "a=x\r\n".repeat(OFFER_LEN_MAX / 4);

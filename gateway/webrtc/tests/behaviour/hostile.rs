@@ -4,7 +4,7 @@ use std::net::UdpSocket;
 use std::time::Duration;
 
 use sangam_model::{Filter, Topic};
-use sangam_webrtc::{JoinError, Settings, Wish};
+use sangam_webrtc::{JoinError, OfferError, Settings, Wish};
 
 use crate::peer::{Kind, Peer};
 use crate::stage::{Stage, settings, until};
@@ -34,6 +34,34 @@ fn offers_that_are_none_are_refused_and_leave_nothing() {
         }
     }
     until("nobody is left", || stage.gateway.peers() <= 1);
+}
+
+#[test]
+fn offers_over_which_the_library_would_panic_keep_no_place() {
+    let few = Settings {
+        peers_max: 1,
+        ..settings()
+    };
+    let stage = Stage::with(1, &[], few);
+    let good = Peer::new(Kind::Receives).offer();
+    let play = |offer: &str| stage.join(Wish::Play(Filter::new("demo/anna").unwrap()), offer);
+    let vp8 = "a=rtpmap:96 VP8/90000\r\n";
+    // One encoding under two numbers: the library claims one of them twice.
+    let twice = format!("a=rtpmap:98 VP8/90000\r\n{vp8}");
+    let twice = good.replace(" 96 97", " 96 98 97").replace(vp8, &twice);
+    let refused = play(&twice);
+    let ambiguous = matches!(refused, Err(JoinError::Offer(OfferError::Ambiguous(_))));
+    assert!(ambiguous, "{refused:?}");
+    // 97 repeats VP8 and is VP9 as well, but stands in no m=: there only the library looks at it.
+    let hidden = format!("{vp8}a=rtpmap:98 VP9/90000\r\na=rtpmap:97 VP9/90000\r\n");
+    let hidden = good.replace(" 96 97", " 96 98").replace(vp8, &hidden);
+    for _ in 0..3 {
+        let refused = play(&hidden);
+        let caught = OfferError::Unreadable("it contradicts itself".to_owned());
+        assert_eq!(refused, Err(JoinError::Offer(caught)));
+    }
+    assert_eq!((stage.gateway.peers(), stage.count("refused")), (0, 4));
+    assert!(play(&good).is_ok(), "there is still a place");
 }
 
 #[test]
