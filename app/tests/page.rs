@@ -10,6 +10,8 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 
 use common::{Broker, Running, sangam};
+use tokio_tungstenite::tungstenite::client::IntoClientRequest;
+use tokio_tungstenite::tungstenite::{self, HandshakeError};
 
 /// A broker that serves the page of a folder, and knows the page of another broker.
 fn serving(folder: &std::path::Path) -> (Running, String) {
@@ -116,6 +118,32 @@ fn only_pages_of_known_brokers_may_call() {
         facts.contains("\"brokers\":[\"https://b.example.org\"]"),
         "{facts}"
     );
+}
+
+#[test]
+fn signalling_is_opened_by_pages_of_known_brokers_and_by_programs_alone() {
+    let folder = page();
+    let (_broker, http) = serving(folder.path());
+    let opens = |origin: Option<String>| {
+        let url = format!("ws://{http}/v1/sessions/acme/weekly/signal");
+        let mut request = url.into_client_request().unwrap();
+        if let Some(origin) = origin {
+            let headers = request.headers_mut();
+            headers.insert("Origin", origin.parse().unwrap());
+        }
+        match tungstenite::client(request, TcpStream::connect(&http).unwrap()) {
+            Ok(_) => 101,
+            Err(HandshakeError::Failure(tungstenite::Error::Http(answer))) => {
+                answer.status().as_u16()
+            }
+            Err(error) => panic!("{error}"),
+        }
+    };
+    assert_eq!(opens(None), 101);
+    assert_eq!(opens(Some(format!("http://{http}"))), 101);
+    assert_eq!(opens(Some("https://b.example.org".to_owned())), 101);
+    assert_eq!(opens(Some("https://evil.example".to_owned())), 403);
+    assert_eq!(opens(Some("null".to_owned())), 403);
 }
 
 #[test]

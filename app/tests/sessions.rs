@@ -256,6 +256,52 @@ fn floors_stand_at_other_brokers_and_outlive_the_session_server() {
     with.is_heard(&mut listener);
 }
 
+#[test]
+fn a_broker_that_heard_nothing_of_a_session_lets_no_member_be_heard() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = guarded(folder.path());
+    let server = Broker::start(&["--config", &config]);
+    let as_operator = |args: &[&str]| session(&server, &[args, &OPERATOR[..]].concat());
+    as_operator(&["create", "acme/weekly"]);
+    let made = as_operator(&["invite", "acme/weekly", "--identity", "anna"]);
+    let mut anna = Member::start(&server, made["token"].as_str().unwrap());
+    let media = anna.wait("media");
+    anna.ask(json!({ "do": "request", "medium": "audio" }));
+    server.process.signal("KILL");
+    drop(server);
+
+    let at = |name: &str| folder.path().join(name).display().to_string();
+    let asks = format!(
+        "[auth]\nrequired = true\nkeys = [\"{}\"]\nleeway_s = 0\n[sessions]\nenabled = false\n",
+        at("tokens.pub")
+    );
+    fs::write(at("late.toml"), asks).unwrap();
+    let late = Broker::start(&["--name", "late", "--config", &at("late.toml")]);
+    let key = at("tokens.key");
+    let issue = |right: &str| {
+        let who = ["token", "issue", "--key", &key, "--sub", "radio"];
+        let output = run(&[&who[..], &[right, "acme/#"]].concat());
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        text(&output.stdout).trim().to_owned()
+    };
+    let mut listener = client(late.udp, Some(&issue("--subscribe")));
+    listener.subscribe(&Filter::new("acme/#").unwrap()).unwrap();
+    let mut member = client(late.udp, media["token"].as_str());
+    let mut voice = Voice(speaker(&mut member, "m1"), 0);
+    voice.is_not_heard((&mut listener, &late));
+    // What is no session's does not wait for session servers.
+    let mut station = client(late.udp, Some(&issue("--publish")));
+    let topic = Topic::new("acme/radio/one").unwrap();
+    let mut radio = Voice(station.publish(&topic, opus(), PATIENCE).unwrap(), 0);
+    radio.is_heard(&mut listener);
+    while heard(&mut listener) {}
+
+    // The floor was anna's, and still is when its server is back.
+    let link = late.udp.to_string();
+    let _server = Broker::start(&["--config", &config, "--link", &link]);
+    voice.is_heard(&mut listener);
+}
+
 /// A folder with keys, and a configuration that asks for tokens.
 fn guarded(folder: &std::path::Path) -> String {
     let at = |name: &str| folder.join(name).display().to_string();

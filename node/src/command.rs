@@ -155,6 +155,8 @@ pub(crate) struct Wish {
     pub(crate) media: MediaInfo,
     /// Whence events come by datagram; `None` if through the shard.
     pub(crate) source: Option<SocketAddr>,
+    /// Whether it waits for a session server's word.
+    pub(crate) gated: bool,
 }
 
 /// A sending end for a thread that must never block: what the channel does not take waits here.

@@ -294,12 +294,14 @@ impl Control {
             topic,
             media,
             source,
+            gated,
         } = wish;
         let publication = Publication {
             owner,
             source,
             topic,
             media,
+            gated,
         };
         let message = match self.streams.publish(publication) {
             Ok(stream) => Message::Published { request, stream },

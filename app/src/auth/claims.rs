@@ -39,6 +39,10 @@ pub(crate) struct Claims {
     /// Whether it is good for the HTTP API, within the same topics.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) api: bool,
+    /// Whether what is published by it waits until a session server has said who may speak: it is
+    /// a member's.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) gated: bool,
     /// What it is good for in sessions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) video: Option<VideoGrant>,
@@ -61,6 +65,8 @@ pub(crate) struct Rights {
     pub(crate) expires: u64,
     /// Whether they extend to the HTTP API.
     pub(crate) api: bool,
+    /// Whether they wait for a session server's word.
+    pub(crate) gated: bool,
     tenant: String,
     publish: Vec<Filter>,
     subscribe: Vec<Filter>,
@@ -82,6 +88,7 @@ impl Claims {
         Ok(Rights {
             expires: self.exp,
             api: self.api,
+            gated: self.gated,
             tenant: self.tenant.clone(),
             publish: filters("publish", &self.publish)?,
             subscribe: filters("subscribe", &self.subscribe)?,
@@ -96,6 +103,7 @@ impl Rights {
             tenant: self.tenant,
             publish: self.publish,
             subscribe: self.subscribe,
+            gated: self.gated,
             expires,
         }
     }

@@ -110,6 +110,8 @@ impl Gatekeeper for Keeper {
             tenant: tenant.to_owned(),
             publish: reach.publish.clone(),
             subscribe: reach.subscribe.clone(),
+            // A broker that has heard nothing of the session lets nobody speak in it.
+            gated: true,
             ..Claims::default()
         };
         let (token, expires_ms) = self.sign(claims, MEDIA_TTL)?;

@@ -90,7 +90,10 @@ pub(crate) async fn serve(
 }
 
 fn router(state: Arc<State>) -> Router {
-    let sessions = state.sessions.clone().map(session::routes);
+    let sessions = state.sessions.clone().map(|api| {
+        let sockets = from_fn_with_state(Arc::clone(&state), origins::sockets);
+        session::routes(api).layer(sockets)
+    });
     Router::new()
         .route("/healthz", get(health::alive))
         .route("/readyz", get(health::ready))

@@ -79,6 +79,15 @@ impl Gates {
         above && self.lets(text, None)
     }
 
+    /// Whether anything was said of a prefix of this topic.
+    #[must_use]
+    pub fn know(&self, topic: &Topic) -> bool {
+        let text = topic.as_str();
+        let ends = text.match_indices('/').map(|(at, _)| at);
+        let mut prefixes = ends.map(|end| &text[..end]).chain([text]);
+        prefixes.any(|prefix| self.gates.contains_key(prefix))
+    }
+
     /// Gates that were older than what was known, or too much.
     #[must_use]
     pub const fn refused(&self) -> u64 {
@@ -159,6 +168,21 @@ mod tests {
         assert!(!set(&mut gates, "a/b", gate(9, &["y"])), "an older holder");
         assert!(gates.is_open(&topic("a/b/z")));
         assert_eq!(gates.refused(), 2);
+    }
+
+    #[test]
+    fn a_topic_is_known_once_a_prefix_of_it_was_spoken_of() {
+        let mut gates = Gates::default();
+        assert!(!gates.know(&topic("acme/weekly/main/audio/m1")));
+        set(&mut gates, "acme/weekly", gate(1, &[]));
+        for (text, known) in [
+            ("acme/weekly/main/audio/m1", true),
+            ("acme/weekly", true),
+            ("acme/weekly2/main", false),
+            ("acme", false),
+        ] {
+            assert_eq!(gates.know(&topic(text)), known, "{text}");
+        }
     }
 
     #[test]

@@ -7,6 +7,7 @@ use std::time::Duration;
 use sangam_broker::{
     Change, FilterIndex, LOST_GRACE, LinkId, ORPHAN_GRACE, Owner, Parent, Publication, Routing,
     RoutingInput, RoutingOutput, StreamChange, StreamError, StreamInput, StreamOutput, StreamTable,
+    TopicGate,
 };
 use sangam_model::limits::{STREAMS_PER_BROKER, STREAMS_PER_CLIENT};
 use sangam_model::{BrokerId, Class, Filter, Incarnation, MediaInfo, Scope, StreamId, Time, Topic};
@@ -101,12 +102,32 @@ impl Broker {
     }
 
     fn publishes(&mut self, topic: &str) -> Result<StreamId, StreamError> {
+        self.publishes_as(topic, false)
+    }
+
+    fn publishes_as(&mut self, topic: &str, gated: bool) -> Result<StreamId, StreamError> {
         self.streams.publish(Publication {
             owner: OWNER,
             source: None,
             topic: Topic::new(topic).unwrap(),
             media: MediaInfo::data(),
+            gated,
         })
+    }
+
+    /// A session server says what is open below a prefix.
+    fn gate(&mut self, prefix: &str, revision: u64, open: Option<&[&str]>) {
+        let gate = TopicGate {
+            epoch: 1,
+            revision,
+            open: open.map(|open| open.iter().map(|level| (*level).to_owned()).collect()),
+        };
+        let prefix = Topic::new(prefix).unwrap();
+        self.streams.gate(self.now, &prefix, gate);
+    }
+
+    fn is_closed(&self, stream: StreamId) -> bool {
+        self.streams.snapshot(1).route(stream).unwrap().closed
     }
 
     fn later(&mut self, time: Duration) -> Vec<StreamOutput> {
@@ -400,4 +421,27 @@ fn many_announcements_leave_at_a_pace_and_events_follow_only_them() {
         Some(broker.now + Duration::from_millis(1))
     );
     assert_eq!(broker.later(Duration::from_millis(10)).len(), 10);
+}
+
+#[test]
+fn what_is_gated_waits_for_a_word_about_its_own_session() {
+    let mut broker = broker();
+    let member = broker.publishes_as("a/weekly/main/audio/m1", true).unwrap();
+    let namesake = broker
+        .publishes_as("a/weekly2/main/audio/m1", true)
+        .unwrap();
+    let radio = broker.publishes("a/weekly2/radio").unwrap();
+    broker.settle();
+    let closed = |broker: &Broker| [member, namesake, radio].map(|one| broker.is_closed(one));
+    assert_eq!(closed(&broker), [true, true, false]);
+    broker.gate("a/weekly", 1, Some(&["main"]));
+    assert_eq!(closed(&broker), [false, true, false]);
+    broker.gate("a/weekly/main/audio", 2, Some(&["m2"]));
+    assert_eq!(closed(&broker), [true, true, false]);
+    broker.gate("a/weekly/main/audio", 3, Some(&["m1", "m2"]));
+    broker.gate("a/weekly2", 4, None);
+    assert_eq!(closed(&broker), [false, false, false]);
+    let late = broker.publishes_as("a/weekly/main/audio/m1", true).unwrap();
+    broker.settle();
+    assert!(!broker.is_closed(late));
 }

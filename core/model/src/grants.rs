@@ -13,6 +13,9 @@ pub struct Grants {
     pub publish: Vec<Filter>,
     /// It may subscribe to filters that lie wholly within one of these.
     pub subscribe: Vec<Filter>,
+    /// What it publishes is a session's: it goes nowhere before a session server has said who may
+    /// speak there.
+    pub gated: bool,
     /// When the leave ends, in the time of whoever holds the grants.
     pub expires: Time,
 }
@@ -44,6 +47,7 @@ mod tests {
             tenant: "acme".to_owned(),
             publish: filters(publish),
             subscribe: filters(subscribe),
+            gated: false,
             expires: Time::NEVER,
         }
     }

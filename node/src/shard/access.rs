@@ -151,6 +151,11 @@ impl Access {
             .is_some_and(|grants| grants.may_publish(topic))
     }
 
+    /// Whether what it publishes waits for a session server's word.
+    pub(super) fn is_gated(&self, who: Subscriber) -> bool {
+        self.grants(who).is_some_and(|grants| grants.gated)
+    }
+
     pub(super) fn may_subscribe(&self, who: Subscriber, filter: &Filter) -> bool {
         self.grants(who)
             .is_some_and(|grants| grants.may_subscribe(filter))
@@ -207,6 +212,7 @@ mod tests {
             tenant: "a".to_owned(),
             publish: Vec::new(),
             subscribe: vec![Filter::new("a/#").unwrap()],
+            gated: false,
             expires: Time::from_millis(expires),
         })
     }

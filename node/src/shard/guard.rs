@@ -108,6 +108,11 @@ impl Shard {
         !self.guards(who) || self.access.may_publish(who, topic)
     }
 
+    /// Whether what a client publishes goes nowhere before a session server's word.
+    pub(super) fn is_gated(&self, who: Subscriber) -> bool {
+        self.guards(who) && self.access.is_gated(who)
+    }
+
     /// Whether a client may subscribe to this.
     pub(super) fn hears(&self, who: Subscriber, filter: &Filter) -> bool {
         !self.guards(who) || self.access.may_subscribe(who, filter)

@@ -86,6 +86,7 @@ impl Shard {
                     topic,
                     media,
                     source,
+                    gated: self.is_gated(at(peer)),
                 };
                 self.control.send(ControlEvent::Publish(Box::new(wish)));
             }

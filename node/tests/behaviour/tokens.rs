@@ -28,6 +28,7 @@ impl Authority for Trusting {
             tenant: "acme".to_owned(),
             publish: filter(publish).unwrap_or_default(),
             subscribe: filter(subscribe).unwrap_or_default(),
+            gated: false,
             expires: now + Duration::from_millis(ms),
         })
     }

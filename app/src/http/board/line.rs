@@ -303,7 +303,7 @@ impl Line {
 
     /// Publishes an event of the page, or keeps it until there is room.
     async fn publish(&mut self, boards: &Boards, event: Bytes) -> bool {
-        if !self.rights.draws || !boards.is_open(&self.place.own) {
+        if !boards.is_open(&self.place.own, self.rights) {
             boards.counts.refuse(Refused::Floor);
             let problem = Problem::forbidden("you may look at the board and not draw");
             let problem = problem.with("code", "floor");

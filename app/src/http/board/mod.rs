@@ -16,7 +16,6 @@ use axum::Router;
 use axum::extract::Path;
 use axum::extract::ws::WebSocketUpgrade;
 use axum::http::HeaderMap;
-use axum::http::header::{HOST, ORIGIN};
 use axum::response::Response;
 use axum::routing::get;
 use sangam_broker::{Gates, TopicGate};
@@ -26,7 +25,7 @@ use sangam_io::clock;
 use sangam_model::{Filter, Time, Topic};
 use sangam_node::Sample;
 
-use super::{Access, Shared, State};
+use super::{Access, Shared, State, origins};
 use counts::{Counts, Refused};
 
 /// Boards that pages of one broker have open at once; each has a door of its own.
@@ -66,6 +65,8 @@ struct Place {
 struct Rights {
     /// Whether it may draw, while it holds the floor.
     draws: bool,
+    /// Whether it waits until something was said of floors here.
+    gated: bool,
     /// When that ends, in milliseconds since 1970.
     until_ms: u64,
 }
@@ -82,9 +83,10 @@ impl Boards {
         self.counts.samples()
     }
 
-    fn is_open(&self, topic: &Topic) -> bool {
+    /// Whether a member draws whose floor this topic stands for.
+    fn is_open(&self, topic: &Topic, rights: Rights) -> bool {
         let floors = self.floors.read().unwrap_or_else(PoisonError::into_inner);
-        floors.is_open(topic)
+        rights.draws && floors.is_open(topic) && (!rights.gated || floors.know(topic))
     }
 
     /// One more for the member whose floor `own` stands for, if there is room.
@@ -141,6 +143,7 @@ impl Place {
         let Some(tokens) = &access.tokens else {
             return Ok(Rights {
                 draws: true,
+                gated: false,
                 until_ms: u64::MAX,
             });
         };
@@ -152,7 +155,7 @@ impl Place {
         let rights = tokens.check(token).map_err(|error| {
             Problem::unauthorized(error.to_string()).with("code", "invalid_token")
         })?;
-        let until_ms = tokens.end_ms(&rights);
+        let (until_ms, gated) = (tokens.end_ms(&rights), rights.gated);
         let grants = rights.grants(Time::NEVER);
         if !grants.may_subscribe(&Filter::from(&self.board)) {
             return Err(
@@ -161,6 +164,7 @@ impl Place {
         }
         Ok(Rights {
             draws: grants.may_publish(&self.own),
+            gated,
             until_ms,
         })
     }
@@ -183,10 +187,9 @@ async fn open(
     upgrade: WebSocketUpgrade,
 ) -> Result<Response, Problem> {
     let boards = &state.boards;
-    if !is_known(&state, &headers) {
+    if !origins::is_known(&state, &headers) {
         boards.counts.refuse(Refused::Origin);
-        return Err(Problem::forbidden("this page is none of this broker's")
-            .hint("name its broker in page.brokers"));
+        return Err(origins::refused());
     }
     let place = Place::new([&tenant, &session, &room, &member]);
     let place = place.inspect_err(|_| boards.counts.refuse(Refused::Malformed))?;
@@ -195,16 +198,6 @@ async fn open(
         .max_frame_size(EVENT_LEN_MAX);
     let state = Arc::clone(&state.0);
     Ok(upgrade.on_upgrade(move |socket| line::serve(state, place, socket)))
-}
-
-/// Browsers let any page open a WebSocket, and tell whose it is (RFC 6455 section 10.2).
-fn is_known(state: &State, headers: &HeaderMap) -> bool {
-    let text = |name| headers.get(name).map(|value| value.to_str().unwrap_or(""));
-    let Some(origin) = text(ORIGIN) else {
-        return true;
-    };
-    let own = origin.split_once("://").map(|(_, authority)| authority);
-    (own.is_some() && own == text(HOST)) || state.page.knows(origin)
 }
 
 #[cfg(test)]
@@ -224,10 +217,19 @@ mod tests {
         let boards = Boards::default();
         let place = Place::new(["acme", "weekly", "main", "m17"]).unwrap();
         let prefix = Topic::new("acme/weekly/main/board").unwrap();
+        let rights = |draws, gated| Rights {
+            draws,
+            gated,
+            until_ms: u64::MAX,
+        };
+        let member = rights(true, true);
+        assert!(!boards.is_open(&place.own, member), "nothing was said yet");
+        assert!(boards.is_open(&place.own, rights(true, false)));
         boards.gate(&prefix, gate(1, &["m3"]));
-        assert!(!boards.is_open(&place.own));
+        assert!(!boards.is_open(&place.own, member));
         boards.gate(&prefix, gate(2, &["m3", "m17"]));
-        assert!(boards.is_open(&place.own));
+        assert!(boards.is_open(&place.own, member));
+        assert!(!boards.is_open(&place.own, rights(false, true)));
     }
 
     #[test]

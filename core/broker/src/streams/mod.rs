@@ -94,6 +94,7 @@ impl StreamTable {
             source,
             topic,
             media,
+            gated,
         } = publication;
         if self.streams.len() >= STREAMS_PER_BROKER {
             return Err(StreamError::Full);
@@ -109,7 +110,8 @@ impl StreamTable {
         self.owners.entry(owner).or_default().insert(id);
         let stream = Stream {
             owner: Some(owner),
-            closed: !self.gates.is_open(&topic),
+            gated,
+            closed: is_closed(&self.gates, &topic, gated),
             ..Stream::new(topic, media, parent)
         };
         self.add(id, stream);
@@ -125,10 +127,10 @@ impl StreamTable {
         let below = self.topics.range(prefix.clone()..);
         let below = below.take_while(|(topic, _)| topic.as_str().starts_with(prefix.as_str()));
         for (topic, ids) in below {
-            let closed = !self.gates.is_open(topic);
             for id in ids {
                 let stream = self.streams.get_mut(id);
                 if let Some(stream) = stream.filter(|stream| stream.owner.is_some()) {
+                    let closed = is_closed(&self.gates, topic, stream.gated);
                     self.dirty |= stream.closed != closed;
                     stream.closed = closed;
                 }
@@ -299,6 +301,11 @@ impl StreamTable {
         });
         self.dirty = true;
     }
+}
+
+/// Whether gates keep what a client publishes from going anywhere.
+fn is_closed(gates: &Gates, topic: &Topic, gated: bool) -> bool {
+    !gates.is_open(topic) || (gated && !gates.know(topic))
 }
 
 fn forget<K: Ord>(map: &mut BTreeMap<K, BTreeSet<StreamId>>, key: &K, id: StreamId) {

@@ -29,6 +29,8 @@ pub struct Publication {
     pub topic: Topic,
     /// What.
     pub media: MediaInfo,
+    /// It goes nowhere before a gate above it is known.
+    pub gated: bool,
 }
 
 /// One known stream.
@@ -56,6 +58,8 @@ pub struct Stream {
     pub shards: u64,
     /// Whether a gate keeps it from going anywhere; only ever of a client of this broker.
     pub closed: bool,
+    /// Whether it is closed as long as no gate above it is known.
+    pub(super) gated: bool,
     pub(super) orphan_since: Option<Time>,
     pub(super) lost_since: Option<Time>,
     pub(super) doom: Option<Time>,
@@ -140,6 +144,7 @@ impl Stream {
             told: LinkSet::EMPTY,
             shards: 0,
             closed: false,
+            gated: false,
             parents: LinkSet::EMPTY,
             orphan_since: None,
             lost_since: None,

@@ -25,6 +25,7 @@ impl Authority for Countdown {
             tenant: "demo".to_owned(),
             publish: all.clone(),
             subscribe: all,
+            gated: false,
             expires: now + Duration::from_millis(left),
         })
     }

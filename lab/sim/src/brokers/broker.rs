@@ -129,6 +129,7 @@ impl Broker {
             source: None,
             topic: topic.clone(),
             media,
+            gated: false,
         };
         self.streams.publish(publication).ok()
     }
