@@ -11,6 +11,7 @@ OUT ?= out
 FUZZ_SECONDS ?= 60
 STORMS ?= 200
 KILLS ?= 100
+SESSIONS ?= 1000
 SEEDS ?= 10
 SECONDS ?= 20
 EXPERIMENT ?= *
@@ -24,7 +25,7 @@ step := ./scripts/step.sh
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help run build page xpath test lint format tests properties kills web web-check page-four bench-smoke bench bench-web previous study simulate fuzz deny clean
+.PHONY: help run build page xpath test lint format tests properties kills takeover web web-check page-four bench-smoke bench bench-web previous study simulate fuzz deny clean
 
 help: ## list these commands
 	@echo "make <command>"
@@ -84,6 +85,11 @@ properties: ## the property tests with random seeds and many more cases
 # Each kill and restart takes some three seconds.
 kills: ## KILLS (100) recorders killed at random moments; none may lose what it called safe
 	env KILLS=$(KILLS) cargo test --locked --package sangam-app --test archive killed
+
+# They are made one by one, which takes most of the time.
+takeover: ## SESSIONS (1000) sessions of a killed server, taken over by two others; says how long that took
+	env SESSIONS=$(SESSIONS) cargo test --locked --package sangam-app --test session_servers twice \
+		-- --nocapture
 
 web: ## the page of the four receivers: out/web/receivers.html, to be opened in any browser
 	@./scripts/setup.sh web

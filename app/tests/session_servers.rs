@@ -19,6 +19,8 @@ use tempfile::TempDir;
 const OPERATOR: &str = "0123456789abcdef";
 const PATIENCE: Duration = Duration::from_secs(30);
 const PAUSE: Duration = Duration::from_millis(10);
+/// Sessions of a server that dies; `make takeover` asks for more.
+const SESSIONS: usize = 50;
 
 /// A real etcd of one member.
 struct Etcd {
@@ -198,6 +200,100 @@ impl Talk {
 fn holds(broker: &Broker) -> bool {
     let (_, metrics) = broker.get("/metrics");
     metrics.lines().any(|line| line == "sangam_sessions 1")
+}
+
+/// How many sessions a server has.
+fn held(broker: &Broker) -> usize {
+    let (_, metrics) = broker.get("/metrics");
+    let mut lines = metrics.lines();
+    let count = lines.find_map(|line| line.strip_prefix("sangam_sessions "));
+    count.map_or(0, |count| count.parse().unwrap())
+}
+
+/// Asks as the operator, again while the server has as much to do as it may.
+#[track_caller]
+fn call(broker: &Broker, (method, path): (&str, &str), body: &str) -> Value {
+    let token = format!("Authorization: Bearer {OPERATOR}");
+    let headers = [token.as_str(), "Content-Type: application/json"];
+    let mut answer = (0, String::new());
+    eventually(path, || {
+        answer = broker.request(method, path, &headers, body);
+        !matches!(answer.0, 429 | 503)
+    });
+    let (status, text) = answer;
+    assert!(matches!(status, 200..300), "{path}: {status} {text}");
+    serde_json::from_str(&text).unwrap()
+}
+
+/// All sessions as a server lists them, and the server that has each.
+fn listed(broker: &Broker) -> Vec<(String, String)> {
+    let mut all: Vec<(String, String)> = Vec::new();
+    loop {
+        let after = all.last().map_or("", |(name, _)| name);
+        let path = format!("/v1/sessions?limit=400&after={after}");
+        let page = call(broker, ("GET", &path), "");
+        let page = page["sessions"].as_array().unwrap();
+        if page.is_empty() {
+            return all;
+        }
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        all.extend(page.iter().map(|one| {
+            let name = format!("{}/{}", text(&one["tenant"]), text(&one["name"]));
+            (name, text(&one["server"]))
+        }));
+    }
+}
+
+fn url(broker: &Broker) -> String {
+    format!("http://{}", broker.http)
+}
+
+#[test]
+fn all_sessions_of_a_dead_server_are_taken_over_and_none_twice() {
+    let count = std::env::var("SESSIONS").map_or(SESSIONS, |count| count.parse().unwrap());
+    let etcd = Etcd::start();
+    let first = etcd.broker("first", &[]);
+    for n in 0..count {
+        let body = format!(r#"{{"tenant": "acme", "name": "s{n}", "title": "{n}"}}"#);
+        call(&first, ("POST", "/v1/sessions"), &body);
+    }
+    let second = etcd.broker("second", &[&first]);
+    let third = etcd.broker("third", &[&first, &second]);
+    for broker in [&first, &second, &third] {
+        eventually("every server lists all of them", || {
+            let all = listed(broker);
+            all.len() == count && all.iter().all(|(_, at)| *at == url(&first))
+        });
+    }
+    eventually("the last of them knows the others", || {
+        let servers = call(&third, ("GET", "/v1/sessions/servers"), "");
+        servers["servers"].as_array().unwrap().len() == 3
+    });
+
+    first.process.signal("KILL");
+    let died = Instant::now();
+    eventually("all are taken over", || {
+        held(&second) + held(&third) == count
+    });
+    let took = died.elapsed();
+    let shares = (held(&second), held(&third));
+    println!("{count} sessions taken over after {took:?}, shared {shares:?}");
+    let mut all = Vec::new();
+    eventually("they are listed where they are", || {
+        all = listed(&second);
+        let at = |broker: &Broker| all.iter().filter(|(_, at)| *at == url(broker)).count();
+        (at(&second), at(&third)) == shares
+    });
+    assert!(all.is_sorted() && all.len() == count, "{all:?}");
+    for (name, at) in &all {
+        let broker = if *at == url(&second) { &second } else { &third };
+        let path = format!("/v1/sessions/{name}/events");
+        let events = call(broker, ("GET", &path), "");
+        let events = events["events"].as_array().unwrap();
+        let taken = events.iter().filter(|event| event["event"] == "fenced");
+        assert_eq!(taken.count(), 1, "{name}: {events:?}");
+    }
+    assert_eq!((held(&second), held(&third)), shares);
 }
 
 #[test]

@@ -242,10 +242,15 @@ pub(crate) fn advice(config: &Config) -> Option<&'static str> {
     let everywhere = udp.iter().all(|address| address.ip().is_unspecified());
     let hidden = everywhere && public.is_none() && public_links.is_empty();
     let joins = !config.links.join.is_empty() || !config.broker.region.is_empty();
-    (hidden && joins).then_some(
+    let hidden = (hidden && joins).then_some(
         "no other broker will dial this one: it listens on all addresses, and listen.public does \
          not say at which it is reached",
-    )
+    );
+    let alone = !config.sessions.etcd.is_empty() && config.page.brokers.is_empty();
+    hidden.or(alone.then_some(
+        "pages will not go on at another session server when this one dies: page.brokers names \
+         none",
+    ))
 }
 
 /// What is announced to all brokers has its bounds.
@@ -386,6 +391,15 @@ mod tests {
             assert_eq!(advice(&config(&format!("{joins}{key}"))), None);
         }
         assert_eq!(advice(&config("[listen]\nudp = [\"0.0.0.0:4600\"]")), None);
+    }
+
+    #[test]
+    fn who_shares_sessions_is_told_that_pages_know_no_other_server() {
+        let config = |text: &str| -> Config { toml::from_str(text).unwrap() };
+        let shared = "[sessions]\netcd = [\"http://10.0.0.1:2379\"]\n";
+        assert!(advice(&config(shared)).is_some());
+        let named = format!("{shared}[page]\nbrokers = [\"https://b.example.org\"]");
+        assert_eq!(advice(&config(&named)), None);
     }
 
     #[test]

@@ -27,5 +27,8 @@ pub use grants::{Gatekeeper, MediaPass, Pass, TokenFault, VideoGrant};
 pub use http::{Api, routes};
 pub use hub::{TOLD_MAX, Told};
 pub use server::{Failure, Hears, Server, ServerOptions, Sessions, Statistics, Tells, unix_ms};
-pub use store::{ControlStore, Embedded, Etcd, EtcdOptions, Move, StoreError, Where};
+pub use store::{
+    ControlStore, Embedded, Etcd, EtcdOptions, Listed, Listing, Move, ServerSeen, StoreError, Tell,
+    Where,
+};
 pub use webhook::Hooks;

@@ -20,6 +20,7 @@ use super::http::Api;
 use super::hub::{TOLD_MAX, Told};
 use super::limit::Bucket;
 use super::server::{Failure, unix_ms};
+use super::view;
 use crate::Problem;
 
 /// Bytes of a message of a client.
@@ -29,6 +30,10 @@ const GREETING: Duration = Duration::from_secs(10);
 /// How often a client is asked whether it is there, and how long it may be silent.
 const PING: Duration = Duration::from_secs(10);
 const SILENCE: Duration = Duration::from_secs(25);
+/// How long a member waits here for a session that is between two servers, and how often it is
+/// looked where that is: all its members come at once, and asking again and again costs more.
+const MOVING: Duration = Duration::from_millis(1_500);
+const LOOK: Duration = Duration::from_millis(200);
 /// Messages of one client at once, and how many more each second.
 const BURST: f64 = 60.0;
 const PER_S: f64 = 20.0;
@@ -46,9 +51,18 @@ enum Greeting {
         name: Option<String>,
         #[serde(default)]
         capabilities: Vec<String>,
+        /// Servers that it could not reach.
+        #[serde(default)]
+        unreached: Vec<String>,
     },
     /// Comes back.
-    Resume { member: MemberId, key: String },
+    Resume {
+        member: MemberId,
+        key: String,
+        /// As above.
+        #[serde(default)]
+        unreached: Vec<String>,
+    },
 }
 
 pub(super) async fn upgrade(
@@ -76,8 +90,10 @@ async fn serve(api: Api, id: SessionId, mut socket: WebSocket) {
             return;
         }
     };
+    let servers = view::urls(&api.sessions.servers());
     let welcome = json!({
         "type": "welcome", "member": member, "key": secret, "now_ms": unix_ms(),
+        "servers": servers,
     });
     let (sink, told) = mpsc::channel(TOLD_MAX);
     if !say(&mut socket, welcome).await {
@@ -99,6 +115,7 @@ async fn serve(api: Api, id: SessionId, mut socket: WebSocket) {
         bucket: Bucket::new(Instant::now(), BURST, PER_S),
         heard: Instant::now(),
         reach: None,
+        servers,
         renew_at_ms: u64::MAX,
     };
     line.run(told).await;
@@ -135,9 +152,11 @@ async fn come_in(
             token,
             name,
             capabilities,
+            unreached,
         } => {
             let pass = api.keeper.read(&token)?;
             pass.may_join(id)?;
+            settled(api, id, &unreached).await;
             let secret = secret()?;
             let named = name.or(pass.name).unwrap_or_else(|| pass.identity.clone());
             let joining = Joining {
@@ -150,7 +169,12 @@ async fn come_in(
             };
             (Input::Join(joining), secret, pass.identity)
         }
-        Greeting::Resume { member, key } => {
+        Greeting::Resume {
+            member,
+            key,
+            unreached,
+        } => {
+            settled(api, id, &unreached).await;
             let identity = api.sessions.read(id, move |session| {
                 session.member(member).map(|one| one.identity.clone())
             });
@@ -166,6 +190,20 @@ async fn come_in(
     }
 }
 
+/// Waits while a session is between two servers, or with one that a member could not reach and
+/// that may be gone.
+async fn settled(api: &Api, id: &SessionId, unreached: &[String]) {
+    let until = Instant::now() + MOVING;
+    while Instant::now() < until {
+        match api.sessions.read(id, |_| ()).await {
+            Err(Failure::Moving(_) | Failure::Unknown(_)) => {}
+            Err(Failure::Elsewhere(url)) if unreached.contains(&url) => {}
+            _ => return,
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+}
+
 /// A connection at work.
 struct Line<'a> {
     api: &'a Api,
@@ -176,6 +214,8 @@ struct Line<'a> {
     bucket: Bucket,
     heard: Instant,
     reach: Option<Reach>,
+    /// Where else it may ask, as it was told.
+    servers: Vec<String>,
     /// When its token for brokers has to be renewed.
     renew_at_ms: u64,
 }
@@ -224,6 +264,9 @@ impl Line<'_> {
         if unix_ms() >= self.renew_at_ms && !self.tell_media().await {
             return false;
         }
+        if !self.tell_servers().await {
+            return false;
+        }
         let ping = Message::Ping(Default::default());
         self.socket.send(ping).await.is_ok()
     }
@@ -259,6 +302,17 @@ impl Line<'_> {
         };
         text["id"] = number;
         say(&mut self.socket, text).await
+    }
+
+    /// Tells the client where else it may ask, if that is not as it was.
+    async fn tell_servers(&mut self) -> bool {
+        let urls = view::urls(&self.api.sessions.servers());
+        if self.servers == urls {
+            return true;
+        }
+        self.servers = urls;
+        let told = json!({ "type": "servers", "servers": self.servers });
+        say(&mut self.socket, told).await
     }
 
     /// Tells the client what it may publish and receive, and what it proves that with.

@@ -35,12 +35,24 @@ pub const OPERATIONS: &[Operation] = &[
         .takes("create")
         .gives(201, "session"),
     operation("get", "/v1/sessions", "listSessions")
-        .about("Lists sessions. Needs video.roomList, or the operator's token.")
+        .about(
+            "Lists sessions, of all servers that share them. Needs video.roomList, or the \
+             operator's token.",
+        )
         .gives(200, "sessions")
-        .asks(&[(
-            "after",
-            "Only sessions whose `tenant/name` comes after this one",
-        )]),
+        .asks(&[
+            (
+                "after",
+                "Only sessions whose `tenant/name` comes after this one",
+            ),
+            ("limit", "At most so many, up to 500"),
+        ]),
+    operation("get", "/v1/sessions/servers", "listServers")
+        .about(
+            "Lists the servers that share their sessions. Needs video.roomList, or the operator's \
+             token.",
+        )
+        .gives(200, "servers"),
     operation("get", SESSION, "getSession")
         .about("A session with up to 200 of its members. Needs video.roomAdmin.")
         .gives(200, "session"),
@@ -247,7 +259,7 @@ pub fn xsd() -> String {
     // What is asked and what is answered may have one name: an element has one type only, so those
     // that are answered as parts alone are types, and no elements.
     let whole = [
-        "session", "sessions", "members", "events", "token", "done", "problem",
+        "session", "sessions", "servers", "members", "events", "token", "done", "problem",
     ];
     let answered = SHAPES.iter().filter(|shape| whole.contains(&shape.name));
     for shape in answered {

@@ -3,8 +3,14 @@
 use sangam_session::{ChatLine, Floor, Medium, Member, MemberId, Record, Session};
 use serde_json::{Value, json};
 
+use super::store::ServerSeen;
+
 /// Members that a session's document lists; the rest is asked for page by page.
 const MEMBERS_SHOWN: usize = 200;
+/// Session servers that are listed.
+const SERVERS_SHOWN: usize = 500;
+/// Those that members are told of: more than die at once.
+const URLS_TOLD: usize = 16;
 
 /// A session for whoever may manage it, or for a member.
 pub(super) fn session(session: &Session) -> Value {
@@ -78,6 +84,20 @@ fn floor(medium: Medium, floor: &Floor) -> Value {
     let mut shown = json!(floor);
     shown["medium"] = json!(medium);
     shown
+}
+
+/// Session servers, as many as are told.
+pub(super) fn servers(known: &[ServerSeen]) -> Vec<Value> {
+    let shown = known.iter().take(SERVERS_SHOWN).map(
+        |one| json!({ "broker": one.broker.to_string(), "url": one.url, "sessions": one.sessions }),
+    );
+    shown.collect()
+}
+
+/// Where else a member may ask, this server first.
+pub(super) fn urls(known: &[ServerSeen]) -> Vec<String> {
+    let urls = known.iter().take(URLS_TOLD).map(|one| one.url.clone());
+    urls.collect()
 }
 
 /// A page of members after a number.

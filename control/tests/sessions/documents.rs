@@ -58,7 +58,7 @@ fn sorted(value: &Value) -> Value {
 }
 
 /// What a validator says to a document, unless it is valid.
-fn complaint(document: &str) -> Option<String> {
+pub(crate) fn complaint(document: &str) -> Option<String> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("document.xml");
     fs::write(&path, document).unwrap();
@@ -166,6 +166,7 @@ async fn every_document_says_the_same_in_json_and_in_valid_xml() {
     let stage = full().await;
     for (path, shape) in [
         ("/v1/sessions".to_owned(), "sessions"),
+        ("/v1/sessions/servers".to_owned(), "servers"),
         (PATH.to_owned(), "session"),
         (format!("{PATH}/members"), "members"),
         (format!("{PATH}/events"), "events"),

@@ -6,5 +6,6 @@ mod api;
 mod crowd;
 mod documents;
 mod recovery;
+mod servers;
 mod signalling;
 mod stage;

@@ -11,29 +11,33 @@ use tokio_tungstenite::{WebSocketStream, client_async};
 use crate::stage::*;
 
 /// A session server on a port.
-struct Hall {
-    stage: Stage,
+pub(crate) struct Hall {
+    pub(crate) stage: Stage,
     address: SocketAddr,
 }
 
 /// One member's connection.
-struct Line(WebSocketStream<TcpStream>);
+pub(crate) struct Line(WebSocketStream<TcpStream>);
 
 impl Hall {
     async fn new() -> Self {
-        let stage = Stage::new();
+        let hall = Self::of(Stage::new()).await;
+        let made = hall.stage.post("/v1/sessions", WEEKLY).await;
+        assert!(made.status.is_success(), "{made:?}");
+        hall
+    }
+
+    pub(crate) async fn of(stage: Stage) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let service = stage.router.clone();
         let service = service.into_make_service_with_connect_info::<SocketAddr>();
         tokio::spawn(async move { axum::serve(listener, service).await.unwrap() });
-        let made = stage.post("/v1/sessions", WEEKLY).await;
-        assert!(made.status.is_success(), "{made:?}");
         Self { stage, address }
     }
 
     /// Connects, and says this first.
-    async fn greet(&self, greeting: &Value) -> Line {
+    pub(crate) async fn greet(&self, greeting: &Value) -> Line {
         let stream = TcpStream::connect(self.address).await.unwrap();
         let url = format!("ws://{}{PATH}/signal", self.address);
         let (socket, _) = client_async(url, stream).await.unwrap();
@@ -51,7 +55,7 @@ impl Hall {
     }
 }
 
-fn join(identity: &str, role: &str) -> Value {
+pub(crate) fn join(identity: &str, role: &str) -> Value {
     let grant = json!({ "room": "weekly", "roomJoin": true, "role": role });
     json!({ "type": "join", "token": format!("acme:{identity}:{grant}") })
 }
@@ -62,7 +66,7 @@ impl Line {
     }
 
     /// The next frame; `None` once the line is closed.
-    async fn next(&mut self) -> Option<Value> {
+    pub(crate) async fn next(&mut self) -> Option<Value> {
         loop {
             match self.0.next().await {
                 Some(Ok(Message::Text(text))) => return serde_json::from_str(&text).ok(),
@@ -73,7 +77,7 @@ impl Line {
     }
 
     /// The next frame of this type.
-    async fn wait(&mut self, kind: &str) -> Value {
+    pub(crate) async fn wait(&mut self, kind: &str) -> Value {
         loop {
             let frame = self
                 .next()

@@ -117,16 +117,26 @@ fn list(server: &Server, as_json: bool) -> Result<(), Failure> {
         output::json_line(&json!({ "sessions": all }));
         return Ok(());
     }
+    // Where several servers share sessions, each is with one of them, or on its way.
+    let is_shared = all.iter().any(|one| one["server"].is_string());
     let row = |one: &Value| {
-        vec![
+        let mut row = vec![
             format!("{}/{}", text(&one["tenant"]), text(&one["name"])),
             text(&one["title"]).to_owned(),
             text(&one["state"]).to_owned(),
             one["members_total"].to_string(),
-        ]
+        ];
+        if is_shared {
+            row.push(one["server"].as_str().unwrap_or("(moving)").to_owned());
+        }
+        row
     };
     let rows: Vec<_> = all.iter().map(row).collect();
-    output::text(&render(&["session", "title", "state", "members"], &rows));
+    let mut head = vec!["session", "title", "state", "members"];
+    if is_shared {
+        head.push("server");
+    }
+    output::text(&render(&head, &rows));
     Ok(())
 }
 

@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 use super::super::grants::{Pass, VideoGrant};
 use super::super::server::{Failure, unix_ms};
 use super::super::shapes::{COMMANDS, CREATE, INVITE};
+use super::super::store::Listing;
 use super::super::{calendar, spec, view};
 use super::form::{Form, taken};
 use super::{Api, refused};
@@ -93,17 +94,28 @@ pub(super) async fn list(asked: Asked, query: Asks) -> Response {
 async fn listed((State(api), ConnectInfo(from), headers): Asked, Query(asks): Asks) -> Answer {
     let pass = api.keeper.caller(from, &headers)?;
     let tenant = pass.may_list()?.map(str::to_owned);
-    let after = asks.get("after").cloned().unwrap_or_default();
-    let list = api.sessions.read_all(move |all| {
-        let fits = |id: &SessionId| tenant.as_ref().is_none_or(|tenant| *tenant == id.tenant);
-        let all = all.filter(|one| fits(one.id()) && one.id().to_string() > after);
-        all.take(PAGE).map(view::brief).collect::<Vec<_>>()
-    });
-    Ok((
-        StatusCode::OK,
-        "sessions",
-        json!({ "sessions": list.await? }),
-    ))
+    let wanted = Listing {
+        tenant,
+        after: asks.get("after").cloned().unwrap_or_default(),
+        most: most(&asks)?,
+    };
+    let listed = api.sessions.list(wanted).await?;
+    let listed: Vec<Value> = listed.into_values().collect();
+    Ok((StatusCode::OK, "sessions", json!({ "sessions": listed })))
+}
+
+pub(super) async fn servers(
+    State(api): State<Api>,
+    ConnectInfo(from): ConnectInfo<SocketAddr>,
+    headers: HeaderMap,
+) -> Response {
+    answer(Form::of(&headers), seen(&api, (from, &headers)))
+}
+
+fn seen(api: &Api, (from, headers): (SocketAddr, &HeaderMap)) -> Answer {
+    api.keeper.caller(from, headers)?.may_list()?;
+    let shown = view::servers(&api.sessions.servers());
+    Ok((StatusCode::OK, "servers", json!({ "servers": shown })))
 }
 
 pub(super) async fn one(asked: Asked, path: Named) -> Response {

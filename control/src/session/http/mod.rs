@@ -62,6 +62,7 @@ pub fn routes<S: Clone + Send + Sync + 'static>(api: Api) -> Router<S> {
     let service = under("services/{service}");
     Router::new()
         .route("/v1/sessions", get(handlers::list).post(handlers::create))
+        .route("/v1/sessions/servers", get(handlers::servers))
         .route(one, get(handlers::one).delete(handlers::forget))
         .route(&under("commands"), post(handlers::command))
         .route(&under("members"), get(handlers::members))

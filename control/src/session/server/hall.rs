@@ -1,5 +1,8 @@
 //! What the thread does: takes asks in batches, and lets one write serve them all.
 
+mod list;
+mod moves;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -12,7 +15,8 @@ use tokio::sync::mpsc;
 
 use super::super::gates::{lifted, words};
 use super::super::hub::{Hub, Told};
-use super::super::store::{Move, StoreError, Where};
+use super::super::store::{StoreError, Where};
+use super::super::view;
 use super::{Ask, Counters, Failure, Reply, ServerOptions};
 
 /// Asks whose consequences are written together: one wait for the disk serves them all.
@@ -69,6 +73,7 @@ impl Hall {
             later: Vec::new(),
             load: Load::default(),
         };
+        hall.counters.know(hall.options.store.servers());
         hall.recover(sessions);
         hall
     }
@@ -155,10 +160,7 @@ impl Hall {
                 let session = hosted.map(|hosted| hosted.machine.session());
                 reader(session.ok_or_else(|| self.not_here(&id)));
             }
-            Ask::ReadAll(reader) => {
-                let mut all = self.hosted.values().map(|hosted| hosted.machine.session());
-                reader(&mut all);
-            }
+            Ask::List(wanted, answer) => self.list(wanted, answer),
             Ask::Records(id, after, most, answer) => {
                 let records = self.options.store.records(&id, after, most);
                 // Whoever asked may have given up.
@@ -182,8 +184,10 @@ impl Hall {
     }
 
     fn create(&mut self, now: Time, id: &SessionId, plan: Plan) -> Result<Answer, Failure> {
-        if self.hosted.contains_key(id) || self.options.store.place(id) != Where::Nowhere {
-            return Err(Failure::Exists(id.clone()));
+        match self.options.store.place(id) {
+            Where::Nowhere if !self.hosted.contains_key(id) => {}
+            Where::Unknown => return Err(Failure::Unknown(id.clone())),
+            _ => return Err(Failure::Exists(id.clone())),
         }
         if let Some(url) = self.options.store.lighter(self.hosted.len()) {
             return Err(Failure::Elsewhere(url));
@@ -294,7 +298,7 @@ impl Hall {
         }
         let kept = match batch.is_empty() {
             true => Ok(()),
-            false => self.options.store.append(&batch),
+            false => self.keep(&batch),
         };
         let count = |value: usize| u64::try_from(value).unwrap_or(u64::MAX);
         if let Err(error) = &kept {
@@ -325,6 +329,21 @@ impl Hall {
             .store(count(connections), Ordering::Relaxed);
     }
 
+    fn keep(&mut self, batch: &[(SessionId, Record)]) -> Result<(), StoreError> {
+        if self.options.store.is_shared() {
+            let mut looks = BTreeMap::new();
+            for records in batch.chunk_by(|(one, _), (other, _)| one == other) {
+                let id = records.first().map(|(id, _)| id);
+                if let Some(hosted) = id.and_then(|id| self.hosted.get(id)) {
+                    let session = hosted.machine.session();
+                    looks.insert(session.id().clone(), view::brief(session));
+                }
+            }
+            self.options.store.outline(looks);
+        }
+        self.options.store.append(batch)
+    }
+
     /// Says what one session has decided and what is kept.
     fn publish(&mut self, batch: &[(SessionId, Record)]) {
         let Some((id, _)) = batch.first() else {
@@ -348,69 +367,10 @@ impl Hall {
         }
     }
 
-    /// Goes back to what is kept.
-    fn revert(&mut self, batch: &[(SessionId, Record)], error: &StoreError) {
-        for records in batch.chunk_by(|(one, _), (other, _)| one == other) {
-            let Some((id, _)) = records.first() else {
-                continue;
-            };
-            // Members come back by themselves, and see what is true.
-            self.hosted.remove(id);
-            if matches!(error, StoreError::Fenced(lost) if lost == id) {
-                // Another server has it now; to take it back would never end.
-                continue;
-            }
-            self.adopt(id);
-        }
-    }
-
-    /// Goes on with a session as it is kept.
-    fn adopt(&mut self, id: &SessionId) {
-        let now = Time::from_millis((self.options.clock)());
-        let adopted = self.options.store.load_one(id).and_then(|session| {
-            let Some(session) = session else {
-                return Ok(None);
-            };
-            // One that nobody else can have.
-            let epoch = self.options.store.next_epoch(session.epoch() + 1)?;
-            let machine = Machine::take_over(now, session, epoch);
-            machine
-                .map(Some)
-                .map_err(|error| StoreError::Corrupt(error.to_string()))
-        });
-        match adopted {
-            Ok(Some(machine)) => self.host(machine),
-            // Its first record was never kept.
-            Ok(None) => self.options.store.release(id),
-            Err(error) => {
-                tracing::error!(%error, %id, "a session is lost here");
-                self.options.store.release(id);
-            }
-        }
-    }
-
-    /// Takes what other servers leave, and leaves what they have taken.
-    fn move_sessions(&mut self) {
-        for change in self.options.store.moves(self.hosted.len()) {
-            match change {
-                Move::Come(id) => self.adopt(&id),
-                // Its members are told by the end of their connections, and come back elsewhere.
-                Move::Gone(id) => drop(self.hosted.remove(&id)),
-            }
-        }
-    }
-
-    fn not_here(&self, id: &SessionId) -> Failure {
-        match self.options.store.place(id) {
-            Where::At(url) => Failure::Elsewhere(url),
-            Where::Moving => Failure::Moving(id.clone()),
-            Where::Nowhere => Failure::NoSession(id.clone()),
-        }
-    }
-
     /// Says all gates again, helps those who are behind, and forgets what has long been over.
     fn refresh(&mut self) {
         let now = (self.options.clock)();
+        self.counters.know(self.options.store.servers());
         let mut all = Vec::new();
         let mut over = Vec::new();
         for (id, hosted) in &mut self.hosted {

@@ -2,9 +2,9 @@
 
 mod hall;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
+use std::sync::{Arc, PoisonError, RwLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime};
 
@@ -13,7 +13,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::gates::Word;
 use super::hub::Told;
-use super::store::{ControlStore, StoreError};
+use super::store::{ControlStore, Listed, Listing, ServerSeen, StoreError};
 use hall::Hall;
 
 /// Asks that may wait for the thread.
@@ -52,6 +52,8 @@ pub enum Failure {
     Elsewhere(String),
     /// Its server is gone, and another is about to take over.
     Moving(SessionId),
+    /// Whether there is such a session, and where, cannot be known now.
+    Unknown(SessionId),
     /// The session refuses.
     Refused(Refusal),
     /// The server has as many sessions as it may, or as much to do as it can.
@@ -77,7 +79,6 @@ pub struct Statistics {
     pub refused: u64,
 }
 
-type AllReader = Box<dyn FnOnce(&mut dyn Iterator<Item = &Session>) + Send>;
 type Reader = Box<dyn FnOnce(Result<&Session, Failure>) + Send>;
 type Reply = Box<dyn FnOnce(Result<Answer, Failure>) + Send>;
 
@@ -86,7 +87,7 @@ enum Ask {
     Create(SessionId, Plan, Reply),
     Input(SessionId, Input, Reply),
     Read(SessionId, Reader),
-    ReadAll(AllReader),
+    List(Listing, oneshot::Sender<Result<Listed, Failure>>),
     Records(SessionId, u64, usize, oneshot::Sender<Vec<Record>>),
     Connect(SessionId, MemberId, u64, mpsc::Sender<Told>),
     Disconnect(SessionId, MemberId, u64),
@@ -115,6 +116,18 @@ struct Counters {
     busy: AtomicU64,
     refused: AtomicU64,
     next: AtomicU64,
+    servers: RwLock<Arc<Vec<ServerSeen>>>,
+}
+
+impl Counters {
+    /// The servers that share the store, as it knows them now.
+    fn know(&self, servers: Vec<ServerSeen>) {
+        // What is in it is replaced as a whole.
+        let mut known = self.servers.write().unwrap_or_else(PoisonError::into_inner);
+        if **known != servers {
+            *known = Arc::new(servers);
+        }
+    }
 }
 
 impl Server {
@@ -204,20 +217,24 @@ impl Sessions {
         answered.await.map_err(|_| Failure::Stopped)?
     }
 
-    /// Reads from all sessions, in the order of their names.
+    /// Sessions of all servers that share the store, by `tenant/name`; those of others as they
+    /// looked when they changed last.
     ///
     /// # Errors
-    /// [`Failure::Stopped`], [`Failure::Busy`].
-    pub async fn read_all<T: Send + 'static>(
-        &self,
-        read: impl FnOnce(&mut dyn Iterator<Item = &Session>) -> T + Send + 'static,
-    ) -> Result<T, Failure> {
+    /// [`Failure::Store`], [`Failure::Stopped`], [`Failure::Busy`].
+    pub async fn list(&self, wanted: Listing) -> Result<Listed, Failure> {
         let (answer, answered) = oneshot::channel();
-        self.send(Ask::ReadAll(Box::new(move |sessions| {
-            // As above.
-            let _ = answer.send(read(sessions));
-        })))?;
-        answered.await.map_err(|_| Failure::Stopped)
+        self.send(Ask::List(wanted, answer))?;
+        answered.await.unwrap_or(Err(Failure::Stopped))
+    }
+
+    /// The servers that share the store, this one first; none if nobody shares it. Some seconds
+    /// old at most.
+    #[must_use]
+    pub fn servers(&self) -> Arc<Vec<ServerSeen>> {
+        // As above.
+        let known = self.counters.servers.read();
+        Arc::clone(&known.unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Records of a session after a number; those that are kept no more are left out.
@@ -298,6 +315,7 @@ impl std::fmt::Display for Failure {
             Self::Exists(id) => write!(f, "there is a session {id} already"),
             Self::Elsewhere(url) => write!(f, "the server at {url} does that"),
             Self::Moving(id) => write!(f, "the session {id} is being taken over"),
+            Self::Unknown(id) => write!(f, "it cannot be known now which server has {id}"),
             Self::Refused(refusal) => refusal.fmt(f),
             Self::Busy => f.write_str("the session server has as much to do as it can"),
             Self::Store(why) => write!(f, "nothing was changed: {why}"),

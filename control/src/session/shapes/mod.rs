@@ -1,3 +1,4 @@
+// tidy: data table
 //! The documents of the API, as a table: the one place that says what they hold.
 //!
 //! [`super::xml`] reads and writes XML by it, [`super::spec`] writes the XML schema and the OpenAPI
@@ -228,6 +229,11 @@ pub const SHAPES: &[Shape] = &[
             ),
             may("chat", Parts("line", "line"), "The last lines of chat."),
             may("members", Parts("member", "member"), "Up to 200 members."),
+            may(
+                "server",
+                Text,
+                "In lists, where several servers share sessions: the one that has it, if one does.",
+            ),
         ],
     ),
     shape(
@@ -352,8 +358,26 @@ pub const SHAPES: &[Shape] = &[
         &[must(
             "sessions",
             Parts("session", "session"),
-            "Them, without their people.",
+            "Them, without their people, by `tenant/name`.",
         )],
+    ),
+    shape(
+        "servers",
+        "Session servers that share their sessions.",
+        &[must(
+            "servers",
+            Parts("server", "server"),
+            "Them, the one that was asked first; none if it shares its sessions with nobody.",
+        )],
+    ),
+    shape(
+        "server",
+        "A session server.",
+        &[
+            must("broker", Text, "Its broker, by its id."),
+            must("url", Text, "How it is reached."),
+            must("sessions", Count, "How many sessions it has."),
+        ],
     ),
     shape(
         "members",

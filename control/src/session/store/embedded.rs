@@ -197,7 +197,7 @@ fn fence(
 ) -> Result<(), StoreError> {
     let known = epochs.get(name).map_err(failed)?.map(|known| known.value());
     match known {
-        Some(known) if known > epoch => Err(StoreError::Fenced(id.clone())),
+        Some(known) if known > epoch => Err(StoreError::Fenced(vec![id.clone()])),
         Some(known) if known == epoch => Ok(()),
         _ => {
             epochs.insert(name, epoch).map_err(failed)?;

@@ -3,9 +3,12 @@
 mod embedded;
 mod etcd;
 
+use std::collections::BTreeMap;
 use std::fmt;
 
+use sangam_model::BrokerId;
 use sangam_session::{Record, Session, SessionId};
+use serde_json::Value;
 
 pub use embedded::Embedded;
 pub use etcd::{Etcd, EtcdOptions};
@@ -21,10 +24,10 @@ pub trait ControlStore: Send {
     fn next_epoch(&mut self, floor: u64) -> Result<u64, StoreError>;
 
     /// Keeps records, and returns when they would survive a crash. After an error each session has
-    /// none of its records, or the first of them: load it again.
+    /// none of its records, some of the first, or all of them: load it again.
     ///
     /// # Errors
-    /// [`StoreError::Fenced`] if one of them is of an earlier epoch than what is kept.
+    /// [`StoreError::Fenced`] if some of them are of an earlier epoch than what is kept.
     fn append(&mut self, batch: &[(SessionId, Record)]) -> Result<(), StoreError>;
 
     /// Every session, as its log amounts to.
@@ -89,13 +92,60 @@ pub trait ControlStore: Send {
     fn lighter(&self, _sessions: usize) -> Option<String> {
         None
     }
+
+    /// The servers that share this store, this one first; none if nobody shares it.
+    fn servers(&self) -> Vec<ServerSeen> {
+        Vec::new()
+    }
+
+    /// Whether others share this store, so that it wants to know how sessions look.
+    fn is_shared(&self) -> bool {
+        false
+    }
+
+    /// How sessions look after the records that are appended next; both are kept together.
+    fn outline(&mut self, _looks: BTreeMap<SessionId, Value>) {}
+
+    /// Sessions of all servers that share this store. It may answer later, from a thread of its
+    /// own.
+    fn list(&mut self, _wanted: Listing, tell: Tell) {
+        tell(Ok(Listed::default()));
+    }
+}
+
+/// Takes what [`ControlStore::list`] has found.
+pub type Tell = Box<dyn FnOnce(Result<Listed, StoreError>) + Send>;
+
+/// How sessions look, as the list shows them, by `tenant/name`.
+pub type Listed = BTreeMap<String, Value>;
+
+/// A page of the list of sessions.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Listing {
+    /// Only sessions of this tenant; of all, if there is none.
+    pub tenant: Option<String>,
+    /// Only sessions whose `tenant/name` sorts behind this.
+    pub after: String,
+    /// At most so many, the first ones.
+    pub most: usize,
+}
+
+/// One of the servers that share a store.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServerSeen {
+    /// Its broker.
+    pub broker: BrokerId,
+    /// How members and programs reach it: `http://host:port`.
+    pub url: String,
+    /// Sessions it has.
+    pub sessions: usize,
 }
 
 /// A session changes servers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Move {
-    /// It is here from now on.
-    Come(SessionId),
+    /// It is here from now on: as it is kept, and the epoch that its holder has now.
+    Come(Box<Session>, u64),
     /// It is here no more.
     Gone(SessionId),
 }
@@ -107,6 +157,8 @@ pub enum Where {
     Nowhere,
     /// Between two servers.
     Moving,
+    /// The store does not answer.
+    Unknown,
     /// With the server at this URL.
     At(String),
 }
@@ -115,8 +167,8 @@ pub enum Where {
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum StoreError {
-    /// Another server has taken over the session.
-    Fenced(SessionId),
+    /// Other servers have taken over these sessions.
+    Fenced(Vec<SessionId>),
     /// What is kept cannot be understood.
     Corrupt(String),
     /// The disk or the file.
@@ -126,7 +178,10 @@ pub enum StoreError {
 impl fmt::Display for StoreError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Fenced(id) => write!(f, "another server holds the session {id}"),
+            Self::Fenced(lost) => {
+                let names: Vec<_> = lost.iter().map(ToString::to_string).collect();
+                write!(f, "another server holds {}", names.join(", "))
+            }
             Self::Corrupt(what) => write!(f, "the session store cannot be read: {what}"),
             Self::Failed(what) => write!(f, "the session store fails: {what}"),
         }

@@ -16,6 +16,7 @@ const DIGITS: usize = 20;
 /// PREFIX log/TENANT/NAME/NUMBER         a record
 /// PREFIX fold/TENANT/NAME               which parts of a folded state count
 /// PREFIX state/TENANT/NAME/NUMBER/PART  a part
+/// PREFIX look/TENANT/NAME               how it looks in a list
 /// ```
 #[derive(Clone, Debug)]
 pub(super) struct Keys {
@@ -86,6 +87,34 @@ impl Keys {
         format!("{}state/{id}0", self.prefix)
     }
 
+    /// How a session looks in a list.
+    pub(super) fn look(&self, id: &SessionId) -> String {
+        format!("{}{id}", self.looks(None))
+    }
+
+    /// Before the looks of all sessions, or of those of a tenant.
+    pub(super) fn looks(&self, tenant: Option<&str>) -> String {
+        match tenant {
+            Some(tenant) => format!("{}look/{tenant}/", self.prefix),
+            None => format!("{}look/", self.prefix),
+        }
+    }
+
+    /// And behind them.
+    pub(super) fn looks_end(&self, tenant: Option<&str>) -> String {
+        match tenant {
+            Some(tenant) => format!("{}look/{tenant}0", self.prefix),
+            None => format!("{}look0", self.prefix),
+        }
+    }
+
+    /// The `tenant/name` of a look.
+    pub(super) fn looked(&self, key: &[u8]) -> Option<SessionId> {
+        let rest = str::from_utf8(key).ok()?.strip_prefix(&self.looks(None))?;
+        let (tenant, name) = rest.split_once('/')?;
+        SessionId::new(tenant, name).ok()
+    }
+
     /// What a key below [`Self::live`] is about; `None` if it is of somebody else.
     pub(super) fn read(&self, key: &[u8]) -> Option<Live> {
         let rest = str::from_utf8(key).ok()?.strip_prefix(&self.live())?;
@@ -122,6 +151,22 @@ mod tests {
         assert_eq!(read(keys.fence(&id)), Some(Live::Fence(id.clone())));
         assert_eq!(read(keys.log(&id, 1)), None);
         assert_eq!(read(keys.live() + "holder/acme/a b"), None);
+    }
+
+    #[test]
+    fn looks_of_a_tenant_lie_between_their_bounds_and_those_of_others_do_not() {
+        let keys = Keys::new("/sangam/");
+        let of = |tenant: &str| SessionId::new(tenant, "weekly").unwrap();
+        let (from, to) = (keys.looks(Some("acme")), keys.looks_end(Some("acme")));
+        let inside = |key: &String| *key >= from && *key < to;
+        let own = keys.look(&of("acme"));
+        assert!(inside(&own));
+        assert_eq!(keys.looked(own.as_bytes()), Some(of("acme")));
+        for other in ["acm", "acme-", "acme.", "acme0", "acmeA", "b"] {
+            let look = keys.look(&of(other));
+            assert!(!inside(&look), "{other}");
+            assert!(look >= keys.looks(None) && look < keys.looks_end(None));
+        }
     }
 
     #[test]

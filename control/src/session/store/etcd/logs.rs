@@ -8,8 +8,9 @@ use sangam_model::BrokerId;
 use sangam_session::{Record, Session, SessionId};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 
-use super::super::StoreError;
+use super::super::{Listing, StoreError};
 use super::failed;
 use super::keys::{Keys, number};
 
@@ -29,6 +30,13 @@ const TRIES: usize = 100;
 pub(super) struct Holder {
     pub(super) server: BrokerId,
     pub(super) lease: i64,
+}
+
+/// Records of one session that are kept together.
+pub(super) struct Appended {
+    pub(super) records: Vec<(SessionId, Record)>,
+    /// How it looks in a list after them.
+    pub(super) look: Option<Value>,
 }
 
 /// The logs of all sessions.
@@ -112,13 +120,13 @@ impl Logs {
         Ok(())
     }
 
-    /// Keeps records of one session.
-    pub(super) async fn append(&self, batch: &[(SessionId, Record)]) -> Result<(), StoreError> {
-        let Some((id, _)) = batch.first() else {
+    /// Keeps records of one session, and with the last of them how it looks then.
+    pub(super) async fn append(&self, appended: &Appended) -> Result<(), StoreError> {
+        let Some((id, _)) = appended.records.first() else {
             return Ok(());
         };
         let (mut puts, mut len, mut epoch) = (Vec::new(), 0, 0);
-        for (_, record) in batch {
+        for (_, record) in &appended.records {
             let text = write(record)?;
             let is_full = puts.len() >= OPERATIONS || len + text.len() > REQUEST_LEN;
             // All that is written together is of one holder.
@@ -130,7 +138,37 @@ impl Logs {
             len += text.len();
             puts.push(TxnOp::put(self.keys.log(id, record.seq), text, None));
         }
+        if let Some(look) = &appended.look {
+            puts.push(TxnOp::put(self.keys.look(id), write(look)?, None));
+        }
         self.guarded(id, epoch, puts).await
+    }
+
+    /// How sessions look that are listed, and nothing of where they are.
+    pub(super) async fn list(
+        &self,
+        wanted: &Listing,
+    ) -> Result<Vec<(SessionId, Value)>, StoreError> {
+        let tenant = wanted.tenant.as_deref();
+        let first = self.keys.looks(tenant);
+        // The least text behind another one: followed by the least character.
+        let next = format!("{}{}\0", self.keys.looks(None), wanted.after);
+        let (begin, end) = (first.max(next), self.keys.looks_end(tenant));
+        if begin >= end {
+            return Ok(Vec::new());
+        }
+        let options = GetOptions::new()
+            .with_range(end)
+            .with_sort(SortTarget::Key, SortOrder::Ascend)
+            .with_limit(i64::try_from(wanted.most).unwrap_or(i64::MAX));
+        let got = self.client.clone().get(begin, Some(options)).await;
+        let got = got.map_err(failed)?;
+        let listed = got.kvs().iter().filter_map(|kv| {
+            // Whatever else stands there is none of ours.
+            let id = self.keys.looked(kv.key())?;
+            Some((id, read(kv.value()).ok()?))
+        });
+        Ok(listed.collect())
     }
 
     pub(super) async fn load(&self, id: &SessionId) -> Result<Option<Session>, StoreError> {
@@ -200,13 +238,14 @@ impl Logs {
             TxnOp::delete(self.keys.holder(id), None),
             TxnOp::delete(self.keys.fence(id), None),
             TxnOp::delete(self.keys.fold(id), None),
+            TxnOp::delete(self.keys.look(id), None),
             TxnOp::delete(self.keys.state(id, 0), range(self.keys.states_end(id))),
             TxnOp::delete(self.keys.log(id, 0), range(self.keys.log_end(id))),
         ];
         let own = self.is_held_by(id, holder);
         match self.run(Txn::new().when([own]).and_then(gone)).await? {
             true => Ok(()),
-            false => Err(StoreError::Fenced(id.clone())),
+            false => Err(StoreError::Fenced(vec![id.clone()])),
         }
     }
 
@@ -252,7 +291,7 @@ impl Logs {
         let earlier = Txn::new().when([is(CompareOp::Less, epoch)]);
         match self.run(earlier.and_then(all)).await? {
             true => Ok(()),
-            false => Err(StoreError::Fenced(id.clone())),
+            false => Err(StoreError::Fenced(vec![id.clone()])),
         }
     }
 

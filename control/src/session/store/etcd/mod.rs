@@ -3,23 +3,29 @@
 
 mod keys;
 mod logs;
+mod many;
 mod place;
+mod places;
+mod take;
 
+use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread;
 use std::time::Duration;
 
 use etcd_client::{Certificate, Client, ConnectOptions, TlsOptions};
 use sangam_model::BrokerId;
 use sangam_session::{Record, Session, SessionId};
+use serde_json::{Value, json};
 use tokio::runtime::{Builder, Handle, Runtime};
 
-use super::{ControlStore, Move, StoreError, Where};
+use super::{ControlStore, Listing, Move, ServerSeen, StoreError, Tell, Where};
 use keys::Keys;
-use logs::Logs;
-use place::{Keeper, Places};
+use logs::{Appended, Logs};
+use place::Keeper;
+use places::Places;
 
 /// How long the cluster may take to answer. Longer than an election of a leader would let the
 /// leases end.
@@ -49,6 +55,8 @@ pub struct Etcd {
     runtime: Handle,
     logs: Logs,
     places: Arc<Mutex<Places>>,
+    /// How sessions will look after the next records.
+    looks: BTreeMap<SessionId, Value>,
     moves: mpsc::Receiver<Move>,
     orders: tokio::sync::mpsc::UnboundedSender<place::Order>,
 }
@@ -83,6 +91,7 @@ impl Etcd {
             runtime,
             logs,
             places,
+            looks: BTreeMap::new(),
             moves,
             orders,
         })
@@ -102,9 +111,8 @@ impl Etcd {
         told.recv().map_err(failed)?
     }
 
-    fn places(&self) -> std::sync::MutexGuard<'_, Places> {
-        // Whoever panicked with it has left whole entries.
-        self.places.lock().unwrap_or_else(PoisonError::into_inner)
+    fn places(&self) -> MutexGuard<'_, Places> {
+        known(&self.places)
     }
 }
 
@@ -124,12 +132,19 @@ impl ControlStore for Etcd {
     }
 
     fn append(&mut self, batch: &[(SessionId, Record)]) -> Result<(), StoreError> {
-        let batch = batch.to_vec();
+        let mut looks = std::mem::take(&mut self.looks);
+        let of_one = batch.chunk_by(|(one, _), (other, _)| one == other);
+        let all = of_one.map(|records| Appended {
+            look: records.first().and_then(|(id, _)| looks.remove(id)),
+            records: records.to_vec(),
+        });
+        let all: Vec<_> = all.collect();
         self.ask(|logs| async move {
-            for records in batch.chunk_by(|(one, _), (other, _)| one == other) {
-                logs.append(records).await?;
-            }
-            Ok(())
+            let work = all.into_iter().map(|appended| {
+                let logs = logs.clone();
+                async move { logs.append(&appended).await }
+            });
+            worst(many::all(work.collect()).await)
         })
     }
 
@@ -192,6 +207,58 @@ impl ControlStore for Etcd {
 
     fn lighter(&self, sessions: usize) -> Option<String> {
         self.places().lighter(sessions)
+    }
+
+    fn servers(&self) -> Vec<ServerSeen> {
+        self.places().servers()
+    }
+
+    fn is_shared(&self) -> bool {
+        true
+    }
+
+    fn outline(&mut self, looks: BTreeMap<SessionId, Value>) {
+        self.looks = looks;
+    }
+
+    fn list(&mut self, wanted: Listing, tell: Tell) {
+        let (logs, places) = (self.logs.clone(), Arc::clone(&self.places));
+        self.runtime.spawn(async move {
+            let found = logs.list(&wanted).await;
+            tell(found.map(|found| {
+                let places = known(&places);
+                let placed = |(id, mut look): (SessionId, Value)| {
+                    // What is no object was not written by a server.
+                    let fields = look.as_object_mut()?;
+                    if let Some(url) = places.url_of(&id) {
+                        fields.insert("server".to_owned(), json!(url));
+                    }
+                    Some((id.to_string(), look))
+                };
+                found.into_iter().filter_map(placed).collect()
+            }));
+        });
+    }
+}
+
+/// What is known of the other servers.
+fn known(places: &Mutex<Places>) -> MutexGuard<'_, Places> {
+    // Whoever panicked with it has left whole entries.
+    places.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// One error for all: that sessions are others' matters more than what failed.
+fn worst(done: Vec<Result<(), StoreError>>) -> Result<(), StoreError> {
+    let (mut lost, mut first) = (Vec::new(), Ok(()));
+    for error in done.into_iter().filter_map(Result::err) {
+        match error {
+            StoreError::Fenced(ids) => lost.extend(ids),
+            other => first = first.and(Err(other)),
+        }
+    }
+    match lost.is_empty() {
+        true => first,
+        false => Err(StoreError::Fenced(lost)),
     }
 }
 

@@ -5,7 +5,7 @@
 //! does not. Two that try have one winner, and the loser's epoch writes nothing: who is first is a
 //! matter of speed, not of safety.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -14,17 +14,17 @@ use etcd_client::{
     Client, EventType, GetOptions, LeaseKeepAliveStream, LeaseKeeper, PutOptions, WatchOptions,
     WatchStream,
 };
-use sangam_model::BrokerId;
-use sangam_route::rendezvous;
 use sangam_session::SessionId;
-use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::task::{JoinError, JoinSet};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout};
 
-use super::super::{Move, StoreError, Where};
+use super::super::{Move, StoreError};
 use super::keys::{Keys, Live};
 use super::logs::{Holder, Logs};
-use super::{EtcdOptions, PATIENCE, failed};
+use super::places::Places;
+use super::take::{Batch, TOGETHER, take};
+use super::{PATIENCE, failed};
 
 /// Seconds after which a server that is not heard of is gone. etcd grants no less than two.
 const LEASE_S: i64 = 2;
@@ -36,32 +36,10 @@ const BELIEF: Duration = Duration::from_millis(1_600);
 const LOOK: Duration = Duration::from_millis(100);
 /// How long each server leaves a free session to those that stand before it.
 const TURN: Duration = Duration::from_millis(300);
-/// Sessions that are taken at one look, so that others are served as well.
-const TAKEN_MAX: usize = 16;
+/// How long a session is left alone that could not be read: others may.
+const LATER: Duration = Duration::from_secs(5);
 /// Before the cluster is asked again after it failed.
 const AGAIN: Duration = Duration::from_millis(500);
-/// A server that has so many sessions more than another sends new ones there.
-const APART: usize = 16;
-
-/// What a server says of itself.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-struct Server {
-    url: String,
-    sessions: usize,
-}
-
-/// What this server knows of who is where.
-#[derive(Debug)]
-pub(super) struct Places {
-    own: BrokerId,
-    url: String,
-    /// Its sessions, as the hall says.
-    pub(super) sessions: usize,
-    lease: Option<i64>,
-    servers: BTreeMap<BrokerId, Server>,
-    holders: BTreeMap<SessionId, BrokerId>,
-    known: BTreeSet<SessionId>,
-}
 
 /// What the hall wants.
 pub(super) enum Order {
@@ -69,103 +47,6 @@ pub(super) enum Order {
     Release(SessionId),
     /// This server ends.
     End(Sender<()>),
-}
-
-impl Places {
-    pub(super) fn new(options: &EtcdOptions) -> Self {
-        Self {
-            own: options.server,
-            url: options.url.clone(),
-            sessions: 0,
-            lease: None,
-            servers: BTreeMap::new(),
-            holders: BTreeMap::new(),
-            known: BTreeSet::new(),
-        }
-    }
-
-    /// This server, as long as its lease lasts.
-    pub(super) fn holder(&self) -> Result<Holder, StoreError> {
-        let lease = self.lease.ok_or_else(|| failed("no answer; tried again"))?;
-        Ok(Holder {
-            server: self.own,
-            lease,
-        })
-    }
-
-    pub(super) fn of(&self, id: &SessionId) -> Where {
-        let holder = self.holders.get(id);
-        match holder.filter(|holder| **holder != self.own) {
-            Some(other) => match self.servers.get(other) {
-                Some(server) => Where::At(server.url.clone()),
-                None => Where::Moving,
-            },
-            None if self.known.contains(id) => Where::Moving,
-            None => Where::Nowhere,
-        }
-    }
-
-    pub(super) fn lighter(&self, sessions: usize) -> Option<String> {
-        let others = self.servers.iter().filter(|(name, _)| **name != self.own);
-        let (_, least) = others.min_by_key(|(_, server)| server.sessions)?;
-        (least.sessions + APART < sessions).then(|| least.url.clone())
-    }
-
-    /// A session is over: the news of it, when it comes, is of none that this server has.
-    pub(super) fn forget(&mut self, id: &SessionId) {
-        self.holders.remove(id);
-    }
-
-    /// It could not be forgotten.
-    pub(super) fn keep(&mut self, id: &SessionId) {
-        self.holders.insert(id.clone(), self.own);
-    }
-
-    fn clear(&mut self) {
-        self.lease = None;
-        self.servers.clear();
-        self.holders.clear();
-        self.known.clear();
-    }
-
-    fn put(&mut self, live: Live, value: &[u8]) {
-        match live {
-            Live::Server(name) => {
-                if let Ok(server) = serde_json::from_slice(value) {
-                    self.servers.insert(name, server);
-                }
-            }
-            Live::Holder(id) => {
-                if let Some(holder) = Keys::server_of(value) {
-                    self.holders.insert(id, holder);
-                }
-            }
-            Live::Fence(id) => {
-                self.known.insert(id);
-            }
-        }
-    }
-
-    fn delete(&mut self, live: &Live) {
-        match live {
-            Live::Server(name) => drop(self.servers.remove(name)),
-            Live::Holder(id) => drop(self.holders.remove(id)),
-            Live::Fence(id) => drop(self.known.remove(id)),
-        }
-    }
-
-    fn free(&self) -> impl Iterator<Item = &SessionId> {
-        let known = self.known.iter();
-        known.filter(|id| !self.holders.contains_key(*id))
-    }
-
-    /// How many servers stand before this one for a session.
-    fn before(&self, id: &SessionId) -> usize {
-        let servers = self.servers.keys().copied();
-        let order = rendezvous(&id.to_string(), servers, self.servers.len());
-        let before = order.iter().take_while(|server| **server != self.own);
-        before.count()
-    }
 }
 
 /// Keeps this server's lease and looks after free sessions.
@@ -177,6 +58,8 @@ pub(super) struct Keeper {
     tell: Sender<Move>,
     /// Since when a session is free.
     free: BTreeMap<SessionId, Instant>,
+    /// Until when one is left alone.
+    spared: BTreeMap<SessionId, Instant>,
 }
 
 /// A lease and a watch.
@@ -185,6 +68,8 @@ struct Line {
     keeper: LeaseKeeper,
     answers: LeaseKeepAliveStream,
     watch: WatchStream,
+    /// Sessions that are being taken: a batch at most.
+    taking: JoinSet<Batch>,
     /// When the cluster was asked to prolong the lease, until it answers.
     asked: Option<Instant>,
     /// When it was asked the last time that it answered: the lease has lasted since then at least.
@@ -206,6 +91,7 @@ impl Keeper {
             places,
             tell,
             free: BTreeMap::new(),
+            spared: BTreeMap::new(),
         }
     }
 
@@ -271,6 +157,7 @@ impl Keeper {
             keeper,
             answers,
             watch,
+            taking: JoinSet::new(),
             asked: None,
             prolonged: granted_at,
             told,
@@ -278,14 +165,7 @@ impl Keeper {
     }
 
     async fn introduce(&mut self, holder: &Holder) -> Result<(), StoreError> {
-        let server = {
-            let places = self.places();
-            Server {
-                url: places.url.clone(),
-                sessions: places.sessions,
-            }
-        };
-        let text = serde_json::to_vec(&server).map_err(failed)?;
+        let text = serde_json::to_vec(&self.places().introduction()).map_err(failed)?;
         let lease = PutOptions::new().with_lease(holder.lease);
         let key = self.keys.server(holder.server);
         let put = self.client.put(key, text, Some(lease)).await;
@@ -331,7 +211,12 @@ impl Keeper {
                     }
                     self.learn(&news, &line.holder);
                 }
-                _ = look.tick() => self.take(&line.holder).await?,
+                _ = look.tick() => self.take(&mut line),
+                Some(ended) = line.taking.join_next(), if !line.taking.is_empty() => {
+                    self.took(ended, &line.holder)?;
+                    // Whatever is left waits for no look.
+                    self.take(&mut line);
+                }
                 order = orders.recv() => match order {
                     Some(Order::Release(id)) => self.logs.release(&id, &line.holder).await?,
                     Some(Order::End(done)) => return Ok(Some(done)),
@@ -374,8 +259,11 @@ impl Keeper {
         }
     }
 
-    /// Takes free sessions whose turn it is.
-    async fn take(&mut self, holder: &Holder) -> Result<(), StoreError> {
+    /// Begins to take free sessions whose turn it is, while the lease is looked after.
+    fn take(&mut self, line: &mut Line) {
+        if !line.taking.is_empty() {
+            return;
+        }
         let now = Instant::now();
         let free: BTreeMap<_, _> = {
             let places = self.places();
@@ -387,24 +275,48 @@ impl Keeper {
             .collect()
         };
         self.free.retain(|id, _| free.contains_key(id));
+        self.spared.retain(|_, until| *until > now);
         let mut due = Vec::new();
         for (id, wait) in free {
             let since = *self.free.entry(id.clone()).or_insert(now);
-            if now - since >= wait {
-                due.push(id);
+            if now - since >= wait && !self.spared.contains_key(&id) {
+                due.push((wait, id));
             }
         }
-        for id in due.into_iter().take(TAKEN_MAX) {
-            let epoch = self.logs.next_epoch(0).await?;
-            if self.logs.take_over(&id, epoch, holder).await? {
-                tracing::info!(%id, epoch, "a session is taken over");
-                self.places().holders.insert(id.clone(), holder.server);
-                // The store ends before this does.
-                let _ = self.tell.send(Move::Come(id.clone()));
-            }
+        // First those for which this server stands first: another takes the others.
+        due.sort_by_key(|(wait, _)| *wait);
+        let ids: Vec<_> = due.into_iter().take(TOGETHER).map(|(_, id)| id).collect();
+        if !ids.is_empty() {
+            line.taking.spawn(take(self.logs.clone(), ids, line.holder));
+        }
+    }
+
+    /// Tells the hall what was taken.
+    fn took(&mut self, ended: Result<Batch, JoinError>, holder: &Holder) -> Result<(), StoreError> {
+        let (epoch, tried) = ended.map_err(failed)??;
+        let mut well = Ok(());
+        for (id, done) in tried {
             self.free.remove(&id);
+            match done {
+                Ok(Some(session)) => {
+                    tracing::info!(%id, epoch, "a session is taken over");
+                    self.places().holders.insert(id, holder.server);
+                    // The store ends before this does.
+                    let _ = self.tell.send(Move::Come(session, epoch));
+                }
+                Ok(None) => {
+                    // Another has it: the watch will say so.
+                    self.spared.insert(id, Instant::now() + TURN);
+                }
+                Err(error @ StoreError::Corrupt(_)) => {
+                    tracing::error!(%error, %id, "a session cannot be taken over");
+                    self.spared.insert(id, Instant::now() + LATER);
+                }
+                // It may be held and not read: it is free again when the lease ends.
+                Err(error) => well = Err(error),
+            }
         }
-        Ok(())
+        well
     }
 
     /// The lease is gone, and with it all that was held.
