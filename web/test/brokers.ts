@@ -1,6 +1,6 @@
 /** Brokers as processes: the program under test, linked, with the page that was built. */
 
-import { spawn } from "node:child_process";
+import { execFileSync, spawn } from "node:child_process";
 import { createServer } from "node:net";
 import { fileURLToPath } from "node:url";
 import { createInterface } from "node:readline";
@@ -27,7 +27,7 @@ interface Ready {
 }
 
 /** A number that is free now: two brokers must know each other's before they start. */
-function port(host: string): Promise<number> {
+export function port(host: string): Promise<number> {
   return new Promise((resolve, reject) => {
     const server = createServer();
     server.once("error", reject);
@@ -94,6 +94,39 @@ export async function two(
     variables: { ...variables, SANGAM_SESSIONS_ENABLED: "false" },
   });
   return [first, second];
+}
+
+/**
+ * Two session servers that share their sessions in an etcd, and a broker without one, all linked.
+ * Pages of each may go on at the others. Keys are kept in `folder`.
+ */
+export async function sharing(etcd: string, folder: string): Promise<[Broker, Broker, Broker]> {
+  const host = "127.0.0.1";
+  const keys = `${folder}/tokens`;
+  execFileSync(PROGRAM, ["token", "key", "--out", keys], { stdio: "ignore" });
+  const ports = [await port(host), await port(host), await port(host)];
+  const origins = ports.map((one) => `http://${host}:${one}`);
+  const links: string[] = [];
+  const broker = async (n: number, name: string, sessions: Record<string, string>) => {
+    const started = await start({
+      name, host, http: ports[n] ?? 0, others: origins.filter((_, other) => other !== n),
+      more: links.flatMap((link) => ["--link", link]),
+      variables: { SANGAM_API_TOKEN: OPERATOR, SANGAM_AUTH_KEYS: `${keys}.pub`, ...sessions },
+    });
+    links.push(started.udp);
+    return started;
+  };
+  const shared = { SANGAM_SESSIONS_ETCD: etcd, SANGAM_SESSIONS_KEY: `${keys}.key` };
+  return [
+    await broker(0, "a", shared), await broker(1, "b", shared),
+    await broker(2, "c", { SANGAM_SESSIONS_ENABLED: "false" }),
+  ];
+}
+
+/** What an operator reads of a session. */
+export async function shown({ origin }: Broker, path: string): Promise<Record<string, unknown>> {
+  const headers = { Authorization: `Bearer ${OPERATOR}` };
+  return (await fetch(`${origin}/v1/sessions${path}`, { headers })).json() as Promise<Record<string, unknown>>;
 }
 
 /** A token for a meeting, which is made if it is not there. */

@@ -67,6 +67,54 @@ export function tones(page: Page): Promise<number[]> {
   });
 }
 
+/** For how long at most nothing came of a kind, in milliseconds, and how many connections were made. */
+export interface Gaps {
+  audio: number;
+  video: number;
+  made: number;
+}
+
+/** Begins to watch what comes to a page; what it gives ends that and tells. */
+export async function watch(page: Page): Promise<() => Promise<Gaps>> {
+  await page.evaluate(() => {
+    const { connections } = globalThis as unknown as { connections: Set<RTCPeerConnection> };
+    const before = connections.size;
+    const began = performance.now();
+    const seen = {
+      audio: { count: 0, at: began, longest: 0 }, video: { count: 0, at: began, longest: 0 },
+    };
+    const look = async () => {
+      const counts = { audio: 0, video: 0 };
+      for (const connection of connections) {
+        if (connection.connectionState === "closed") continue;
+        for (const stat of (await connection.getStats()).values()) {
+          if (stat.type !== "inbound-rtp") continue;
+          // Whether a busy machine decodes what came in time is another question.
+          counts[stat.kind as "audio" | "video"] += Number(stat.packetsReceived);
+        }
+      }
+      const now = performance.now();
+      for (const kind of ["audio", "video"] as const) {
+        const one = seen[kind];
+        if (counts[kind] !== one.count) [one.count, one.at] = [counts[kind], now];
+        one.longest = Math.max(one.longest, now - one.at);
+      }
+    };
+    const timer = setInterval(() => void look(), 50);
+    const watched = async () => {
+      clearInterval(timer);
+      await look();
+      const { audio, video } = seen;
+      return { audio: audio.longest, video: video.longest, made: connections.size - before };
+    };
+    Object.assign(globalThis, { watched });
+  });
+  return () => page.evaluate(() => {
+    const { watched } = globalThis as unknown as { watched(): Promise<Gaps> };
+    return watched();
+  });
+}
+
 /** Between two questions: the processors are for who is asked. */
 const PAUSE_MS = 50;
 

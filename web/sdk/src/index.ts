@@ -13,5 +13,6 @@ export { probe, type Outcome, type Report } from "./probe.ts";
 export * from "./protocol.ts";
 export { Publisher, type PublishOptions } from "./publisher.ts";
 export { between, count, judge, THRESHOLDS, type Measures, type Quality } from "./quality.ts";
+export { Servers } from "./servers.ts";
 export { Signalling, type SignallingEvents, type SignallingOptions } from "./signalling.ts";
 export { Speakers } from "./speakers.ts";

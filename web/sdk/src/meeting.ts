@@ -24,6 +24,11 @@ const REFUSED_MS = 8_000;
 export interface JoinOptions {
   /** Origins of the brokers, where the page came from first. */
   brokers: string[];
+  /**
+   * Origins of session servers that this page may ask beside those, such as its policy allows; any
+   * of which a server speaks, if not given.
+   */
+  allowed?: readonly string[];
   tenant: string;
   session: string;
   token: string;
@@ -98,9 +103,12 @@ export class Meeting {
       interrupted: (now) => this.#change({ media: !now }),
       quality: (peer, quality) => this.#judge(peer, quality),
     });
-    const { tenant, session, token, name } = options;
+    const { tenant, session, token, name, allowed } = options;
     this.#signalling = new Signalling(
-      { servers: this.#brokers.all, tenant, session, token, name, capabilities: ["page"] },
+      {
+        servers: this.#brokers.all, ...(allowed ? { allowed } : {}), tenant, session, token, name,
+        capabilities: ["page"],
+      },
       {
         frame: (frame) => this.#take(frame),
         line: (up) => this.#lined(up),

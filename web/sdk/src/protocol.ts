@@ -142,7 +142,8 @@ export interface Problem {
 export type Bye = "left" | "removed" | "replaced" | "lost" | "ended";
 
 export type Frame =
-  | { type: "welcome"; member: MemberId; key: string; now_ms: number }
+  | { type: "welcome"; member: MemberId; key: string; now_ms: number; servers?: string[] }
+  | { type: "servers"; servers: string[] }
   | ({ type: "media" } & MediaPass)
   | { type: "lobby" }
   | { type: "state"; session: Session }

@@ -4,9 +4,16 @@
 
 import { pathOf } from "./api.ts";
 import type { Command, Frame, MemberId, Problem } from "./protocol.ts";
+import { Servers } from "./servers.ts";
 
 /** Waits between attempts: short first, as most cuts are. */
 const WAITS_MS = [0, 250, 500, 1_000, 2_000] as const;
+/**
+ * Before a server is asked again that knows the session and waits for it to be taken over, and how
+ * often: servers wait for a while themselves.
+ */
+const STAY_MS = 300;
+const STAYS_MAX = 10;
 /** How long a server may take to open the socket and to let this member in. */
 const WELCOME_MS = 3_000;
 /** After so long without a word of the server, it is asked for one: pages do not see its pings. */
@@ -15,11 +22,17 @@ const QUIET_MS = 5_000;
 const ANSWER_MS = 5_000;
 
 /** Refusals that do not last. */
-const LATER = ["busy", "unavailable", "moving", "rate", "elsewhere"];
+const LATER = ["busy", "unavailable", "rate"];
+
+/** Whom to ask after a refusal: the same server, the one it named, or another. */
+type Plan = "stay" | "sent" | "next";
+const SENT = { now: "sent", later: "stay", never: "next" } as const;
 
 export interface SignallingOptions {
   /** Origins of session servers, the nearest first. */
   servers: readonly string[];
+  /** Origins that servers may speak of; any if not given. */
+  allowed?: readonly string[];
   tenant: string;
   session: string;
   token: string;
@@ -48,10 +61,9 @@ export class Signalling {
   /** Whether the server let this member in by this socket. */
   #up = false;
   #ticket: { member: MemberId; key: string } | undefined;
-  #server = 0;
-  /** Where this session is, as another server said. */
-  #at: string | undefined;
-  #sent = false;
+  #servers: Servers;
+  #plan: Plan | undefined;
+  #stays = 0;
   #attempt = 0;
   #unknown = 0;
   #next = 1;
@@ -65,6 +77,7 @@ export class Signalling {
   constructor(options: SignallingOptions, events: SignallingEvents) {
     this.#options = options;
     this.#events = events;
+    this.#servers = new Servers(options.servers, options.allowed);
     globalThis.addEventListener?.("online", this.#wake);
     this.#connect();
   }
@@ -98,11 +111,11 @@ export class Signalling {
   }
 
   #connect(): void {
-    const { servers, tenant, session } = this.#options;
-    const origin = this.#at ?? servers[this.#server % servers.length] ?? "";
-    const url = `${origin.replace(/^http/, "ws")}${pathOf({ tenant, session })}/signal`;
+    const { tenant, session } = this.#options;
+    const origin = this.#servers.current.replace(/^http/, "ws");
+    const url = `${origin}${pathOf({ tenant, session })}/signal`;
     const socket = new WebSocket(url);
-    this.#socket = socket;
+    [this.#socket, this.#plan] = [socket, undefined];
     this.#patience = setTimeout(() => this.#lost(), WELCOME_MS);
     socket.onopen = () => socket.send(JSON.stringify(this.#greeting()));
     socket.onmessage = (message: MessageEvent<string>) => {
@@ -137,9 +150,11 @@ export class Signalling {
   }
 
   #greeting(): object {
-    if (this.#ticket) return { type: "resume", ...this.#ticket };
+    const unreached = this.#servers.unreached;
+    const waits = unreached.length > 0 ? { unreached } : {};
+    if (this.#ticket) return { type: "resume", ...this.#ticket, ...waits };
     const { token, name, capabilities } = this.#options;
-    return { type: "join", token, name, capabilities };
+    return { type: "join", token, name, capabilities, ...waits };
   }
 
   #take(frame: Frame): void {
@@ -149,10 +164,12 @@ export class Signalling {
     }
     if (frame.type === "welcome") {
       this.#ticket = { member: frame.member, key: frame.key };
-      this.#attempt = 0;
-      this.#unknown = 0;
+      [this.#attempt, this.#stays, this.#unknown] = [0, 0, 0];
+      this.#servers.reached();
+      this.#servers.tell(frame.servers ?? []);
       this.#events.line(true);
     }
+    if (frame.type === "servers") this.#servers.tell(frame.servers);
     if (frame.type === "refused") {
       this.#refused(frame);
       return;
@@ -172,23 +189,28 @@ export class Signalling {
 
   /** The greeting was not taken. */
   #refused(problem: Problem): void {
-    if (problem.code === "wrong_key") {
-      // It took too long to come back, so that the place is gone.
-      this.#ticket = undefined;
-      return;
-    }
-    if (problem.code === "elsewhere" && problem.at !== undefined && problem.at !== this.#at) {
-      this.#at = problem.at;
-      this.#sent = true;
-      return;
-    }
-    if (problem.code === "no_session" && ++this.#unknown < this.#options.servers.length) {
-      this.#server += 1;
-      return;
-    }
-    if (LATER.includes(problem.code)) return;
+    this.#plan = this.#planned(problem);
+    if (this.#plan !== undefined) return;
     this.#over = true;
     this.#events.failed(problem);
+  }
+
+  #planned({ code, at }: Problem): Plan | undefined {
+    switch (code) {
+      case "wrong_key":
+        // It took too long to come back, so that the place is gone.
+        this.#ticket = undefined;
+        return "stay";
+      case "moving":
+        return "stay";
+      case "elsewhere":
+        // One that was not reached is gone, and this server will know it soon.
+        return SENT[this.#servers.send(at)];
+      case "no_session":
+        return ++this.#unknown < this.#servers.all.length ? "next" : undefined;
+      default:
+        return LATER.includes(code) ? "next" : undefined;
+    }
   }
 
   /** Lets the socket go without waiting for its end: of a cut line, none is told for minutes. */
@@ -210,12 +232,16 @@ export class Signalling {
   #lost(): void {
     this.#let();
     if (this.#over) return;
-    // The place is at the server that gave it; others are asked as well, as it may have moved.
-    if (this.#attempt > 0 && !this.#sent) {
-      this.#server += 1;
-      this.#at = undefined;
+    const plan = this.#plan;
+    if (plan === "stay" && this.#stays < STAYS_MAX) {
+      this.#stays += 1;
+      // Not all members at the same moment.
+      this.#retry = setTimeout(() => this.#connect(), STAY_MS * (0.5 + Math.random()));
+      return;
     }
-    this.#sent = false;
+    // The place is at the server that gave it: it is asked once more before others are.
+    const missed = plan === undefined && this.#attempt > 0;
+    if (missed || plan === "stay" || plan === "next") this.#servers.next(missed);
     const wait = WAITS_MS[Math.min(this.#attempt, WAITS_MS.length - 1)] ?? 0;
     this.#attempt += 1;
     this.#retry = setTimeout(() => this.#connect(), wait);

@@ -103,7 +103,7 @@ test("a session is followed to its server, and waited for while it moves", async
   await ends(0, { code: "elsewhere", at: "https://b.example" });
   expect(line(1).url).toBe("wss://b.example/v1/sessions/acme/weekly/signal");
   await ends(1, { code: "moving" });
-  expect(line(2).url).toMatch(/^wss:\/\/a\.example\//);
+  expect(line(2).url).toBe("wss://b.example/v1/sessions/acme/weekly/signal");
   line(2).onopen?.();
   line(2).says(WELCOME);
   expect(up).toEqual([true]);
@@ -123,4 +123,41 @@ test("servers that send to each other are not asked all the time", async () => {
   line(6).onclose?.();
   await vi.advanceTimersByTimeAsync(1_000);
   expect(Line.all.length).toBe(asked);
+});
+
+test("a member whose server dies waits at another one for the session", async () => {
+  const other = "https://b.example";
+  line(0).says({ ...WELCOME, servers: ["https://a.example", other] });
+  line(0).onclose?.();
+  await vi.advanceTimersByTimeAsync(0);
+  // Perhaps the line alone was cut.
+  expect(line(1).url).toMatch(/^wss:\/\/a\.example\//);
+  line(1).onclose?.();
+  await vi.advanceTimersByTimeAsync(250);
+  expect(line(2).url).toMatch(/^wss:\/\/b\.example\//);
+  line(2).onopen?.();
+  const back = { type: "resume", member: "m1", key: "k", unreached: ["https://a.example"] };
+  expect(line(2).sent).toEqual([back]);
+  // It does not know yet that the other is dead, and then waits itself.
+  for (const [n, refusal] of [
+    [2, { code: "elsewhere", at: "https://a.example" }], [3, { code: "moving" }],
+  ] as const) {
+    line(n).says({ type: "refused", error: "", ...refusal });
+    line(n).onclose?.();
+    await vi.advanceTimersByTimeAsync(450);
+    expect(line(n + 1).url).toMatch(/^wss:\/\/b\.example\//);
+    line(n + 1).onopen?.();
+  }
+  line(4).says({ ...WELCOME, servers: [other] });
+  expect(up).toEqual([true, false, true]);
+});
+
+test("a server that came later is known when the others die", async () => {
+  line(0).says({ ...WELCOME, servers: ["https://a.example"] });
+  line(0).says({ type: "servers", servers: ["https://a.example", "https://c.example"] });
+  line(0).onclose?.();
+  await vi.advanceTimersByTimeAsync(0);
+  line(1).onclose?.();
+  await vi.advanceTimersByTimeAsync(250);
+  expect(line(2).url).toMatch(/^wss:\/\/c\.example\//);
 });
