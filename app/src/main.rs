@@ -3,8 +3,8 @@
 //! `cli` says what can be asked for, `commands` does it, one file or folder per command.
 //! `assemble` turns a configuration into a broker, `http` is what operators see of it, and
 //! `ffmpeg` runs the children that read, encode and record files. `auth` knows whose tokens to
-//! believe, `ca` makes brokers' certificates, `sessions` hosts meetings. Media itself is moved by
-//! the other crates.
+//! believe, `ca` makes brokers' certificates, `sessions` hosts meetings, `plans` hears schedulers.
+//! Media itself is moved by the other crates.
 
 mod assemble;
 mod auth;
@@ -23,6 +23,7 @@ mod monitor;
 mod network;
 mod output;
 mod pem;
+mod plans;
 mod sdp;
 mod sessions;
 mod stop;

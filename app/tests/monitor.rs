@@ -192,6 +192,62 @@ fn an_aggregation_node_merges_what_brokers_report_and_sees_them_go() {
     assert_eq!(brokers(&view), 1);
 }
 
+/// oslo - paris, which follow the plans of a scheduler.
+fn led() -> (Broker, Broker) {
+    let led = |args: &[&str]| {
+        let mut command = Broker::command(args);
+        command.env("SANGAM_ROUTING_METHOD", "vcroute");
+        Broker::of(command)
+    };
+    let oslo = led(&["--name", "oslo"]);
+    let link = oslo.udp.to_string();
+    let paris = led(&["--name", "paris", "--link", &link]);
+    (oslo, paris)
+}
+
+/// A counter of an aggregation node.
+fn metric(node: &Node, name: &str) -> u64 {
+    let metrics = node.get("/metrics").1;
+    let mut lines = metrics.lines().filter_map(|line| line.strip_prefix(name));
+    let value = lines.find_map(|rest| rest.trim().parse().ok());
+    value.unwrap_or_else(|| panic!("no {name} in {metrics}"))
+}
+
+#[test]
+fn brokers_go_by_the_plans_of_an_aggregation_node_and_do_without_when_it_is_killed() {
+    let (oslo, paris) = led();
+    let watching = Node::start(&[&oslo], &["--name", "watching"]);
+    let planning = Node::start(&[&paris], &["--name", "planning", "--schedule", "vcroute"]);
+    let ways = |view: &Value| {
+        let brokers = view["brokers"].as_array().unwrap().iter();
+        let planned = |one: &Value| one["planned"].as_array().map_or(0, Vec::len);
+        brokers.map(planned).collect::<Vec<_>>()
+    };
+    let view = watching.view("both go by plans", |view| ways(view) == [1_usize, 1]);
+    let mut brokers = view["brokers"].as_array().unwrap().iter();
+    let of_paris = brokers.find(|one| one["name"] == "paris").unwrap();
+    assert_eq!(of_paris["routing"], "vcroute");
+    let id = of_paris["broker"].as_str().unwrap();
+    let topic = format!("$sangam/monitor/{id}");
+    let (code, said) = net(&oslo, &["route", &topic]);
+    assert!(code == 0 && said.contains(", vcroute)"), "{said}");
+    let (status, document) = watching.get("/v1/network.xml");
+    assert!(
+        status == 200 && document.contains("<way origin="),
+        "{document}"
+    );
+
+    let changed = metric(&planning, "sangam_plan_changed_total");
+    assert!((2..8).contains(&changed), "{changed}");
+    let (messages, bytes) = ("sangam_plan_messages_total", "sangam_plan_bytes_total");
+    assert!(metric(&planning, bytes) >= 20 * metric(&planning, messages));
+
+    drop(planning);
+    watching.view("nobody plans", |view| ways(view) == [0_usize, 0]);
+    let (code, said) = net(&oslo, &["route", &topic]);
+    assert!(code == 0 && said.contains(", link-state)"), "{said}");
+}
+
 #[test]
 fn a_broker_shows_its_own_part() {
     let broker = Broker::start(&["--name", "alone"]);

@@ -7,7 +7,8 @@ use std::path::Path;
 use std::process::Command;
 
 use sangam_control::monitor::{
-    BrokerMap, BrokerReport, BrokerView, Drops, LinkReport, Load, Network, StreamReport, xml,
+    BrokerMap, BrokerReport, BrokerView, Drops, LinkReport, Load, Network, PlannedWay,
+    StreamReport, xml,
 };
 use sangam_model::BrokerId;
 
@@ -78,6 +79,11 @@ fn full() -> BrokerView {
             id: "00000007.0.1".to_owned(),
             topic: "a/b".to_owned(),
             links: 1,
+        }],
+        routing: Some("vcroute".to_owned()),
+        planned: vec![PlannedWay {
+            origin: BrokerId(8),
+            parent: BrokerId(0xffff_ffff),
         }],
         links: vec![measured(), LinkReport::default()],
         ..BrokerReport::default()

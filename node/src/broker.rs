@@ -13,7 +13,7 @@ use sangam_io::door::{ClientDoor, door};
 use sangam_io::tls::{Identity, Roots, TlsError};
 use sangam_io::wake::Waker;
 use sangam_model::{Bitrate, BrokerId, Filter, Incarnation, Measured, MediaInfo, StreamId, Topic};
-use sangam_wire::Traffic;
+use sangam_wire::{Plan, Traffic};
 
 use crate::certificate::Certificate;
 use crate::command::ControlEvent;
@@ -164,6 +164,8 @@ pub struct Brief {
     pub epoch: u64,
     /// Whether this broker is about to leave.
     pub draining: bool,
+    /// Brokers to which the way is as a scheduler plans, and the neighbour by which it begins.
+    pub planned: Vec<(BrokerId, BrokerId)>,
 }
 
 /// What waits to be sent over a link.
@@ -349,6 +351,13 @@ impl Broker {
         let (answer, rules) = sync_channel(1);
         self.tell_control(ControlEvent::Rules(answer));
         rules.recv_timeout(ANSWER).unwrap_or_default()
+    }
+
+    /// Takes a message of a central scheduler, which publishes by the stream `from`. What it plans
+    /// is followed where that is safe, for 5 s after it was last heard; otherwise ways are the
+    /// shortest.
+    pub fn plan(&self, from: StreamId, plan: Plan) {
+        self.tell_control(ControlEvent::Plan(from, plan));
     }
 
     /// Says what may be published below a prefix of topics, by the clients of this broker: a

@@ -9,7 +9,7 @@ use std::time::Duration;
 use sangam_broker::{LinkId, Owner, TopicGate};
 use sangam_io::wake::Waker;
 use sangam_model::{BrokerId, Filter, Grants, Measured, MediaInfo, StreamId, Time, Topic};
-use sangam_wire::{Message, Refusal};
+use sangam_wire::{Message, Plan, Refusal};
 
 use sangam_io::pool::Packet;
 
@@ -136,6 +136,8 @@ pub(crate) enum ControlEvent {
     /// What an operator or a threshold says about links.
     Rule(LinkRule),
     Rules(SyncSender<RulesInForce>),
+    /// What a scheduler told, and by which stream.
+    Plan(StreamId, Plan),
     /// What may be published below a prefix.
     Gate {
         prefix: Topic,

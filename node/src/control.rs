@@ -205,6 +205,7 @@ impl Control {
                 // As above.
                 let _ = answer.send(self.link_rules());
             }
+            ControlEvent::Plan(from, plan) => self.routing.plan(now, from, &plan),
             ControlEvent::Gate { prefix, gate } => self.streams.gate(now, &prefix, gate),
             ControlEvent::Drain => self.drain(),
             ControlEvent::Stop => self.stopping = true,
@@ -466,6 +467,7 @@ impl Control {
             weights: weights.collect(),
             draining,
             epoch,
+            planned: self.routing.planned().collect(),
         }
     }
 

@@ -6,6 +6,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use sangam_client::Address;
 use sangam_control::monitor;
 use sangam_model::{Filter, Topic};
+use sangam_wire::PlanMethod;
 
 use super::client::LOCAL;
 use super::session::SERVER;
@@ -29,6 +30,25 @@ impl From<Reports> for monitor::Reports {
             Reports::Auto => Self::Auto,
             Reports::Full => Self::Full,
             Reports::Merged => Self::Merged,
+        }
+    }
+}
+
+/// By which method a scheduler plans.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum Schedule {
+    /// Thompson sampling on the predicted end-to-end latency
+    #[value(name = "vcroute")]
+    VcRoute,
+    /// Upper confidence bounds on the transmit latency
+    Via,
+}
+
+impl From<Schedule> for PlanMethod {
+    fn from(schedule: Schedule) -> Self {
+        match schedule {
+            Schedule::VcRoute => Self::VcRoute,
+            Schedule::Via => Self::Via,
         }
     }
 }
@@ -179,6 +199,9 @@ pub(crate) struct MonitorArgs {
     /// Pass the merged view on to aggregation nodes above
     #[arg(long)]
     pub(crate) publish: bool,
+    /// Plan which ways streams take in the network, for brokers with this `routing.method`
+    #[arg(long, value_enum, value_name = "METHOD")]
+    pub(crate) schedule: Option<Schedule>,
     /// Secret for XPath queries, as "Authorization: Bearer TOKEN"; without it there are none
     #[arg(
         long,

@@ -1,5 +1,7 @@
 //! `sangam monitor`: an aggregation node. No media crosses it, so nothing happens if it dies.
 
+mod schedule;
+
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::{self, JoinHandle};
@@ -12,7 +14,8 @@ use sangam_client::{Address, Buffers, Client, ClientOptions};
 use sangam_control::monitor::http::{View, routes};
 use sangam_control::monitor::threshold::{Action, Rule, Thresholds};
 use sangam_control::monitor::{
-    Aggregate, BrokerReport, Clocks, Heard, Listener, Network, Reporter, parts, prometheus,
+    Aggregate, BrokerReport, Clocks, Heard, Listener, Network, PlanCounts, Reporter, parts,
+    prometheus,
 };
 use sangam_model::{BrokerId, Time};
 use serde_json::json;
@@ -97,7 +100,9 @@ fn router(node: &Arc<Node>, token: Option<String>) -> axum::Router {
         xpath: evaluator(),
     };
     let metrics = move || async move {
-        let text = prometheus::text(&measured.network());
+        let mut text = prometheus::text(&measured.network());
+        let plans = measured.plans.lock().ok().and_then(|counts| *counts);
+        text.extend(plans.map(|counts| prometheus::plans(&counts)));
         ([(CONTENT_TYPE, prometheus::CONTENT_TYPE)], text)
     };
     routes(view)
@@ -111,6 +116,8 @@ struct Node {
     aggregate: Mutex<Aggregate>,
     start: Instant,
     stop: AtomicBool,
+    /// What plans cost, if it makes any.
+    plans: Mutex<Option<PlanCounts>>,
 }
 
 impl Node {
@@ -120,6 +127,7 @@ impl Node {
             aggregate: Mutex::default(),
             start: Instant::now(),
             stop: AtomicBool::new(false),
+            plans: Mutex::default(),
         }
     }
 
@@ -250,7 +258,7 @@ impl Node {
     }
 }
 
-/// One thread for each broker, and one that passes on.
+/// One thread for each broker, one that passes on, and one that plans.
 struct Threads {
     node: Arc<Node>,
     threads: Vec<JoinHandle<()>>,
@@ -274,6 +282,9 @@ impl Threads {
                     Err(error) => tracing::error!(%error, "the view cannot be passed on"),
                 }
             }));
+        }
+        if let Some(method) = args.schedule {
+            threads.push(schedule::start(node, args, method.into())?);
         }
         let node = Arc::clone(node);
         Ok(Self { node, threads })

@@ -24,7 +24,7 @@ use crate::identity::Identity;
 use crate::monitor::{Monitor, Sampler, follow};
 use crate::stop::{Signals, Wish};
 use crate::turn::Relays;
-use crate::{assemble, http, output, sessions};
+use crate::{assemble, http, output, plans, sessions};
 
 /// How long HTTP requests may go on once the broker is to end.
 const GRACE: Duration = Duration::from_secs(2);
@@ -80,7 +80,12 @@ async fn serve(
     let boards = floors.boards();
     let hosting = sessions::host((&config, address), &access, (&broker, floors))?;
     let started = Instant::now();
+    let plans_by = config.routing.method.plans();
+    if let Some(method) = plans_by {
+        plans::follow(&broker, method)?;
+    }
     let sampler = Sampler::new((&config.broker.name, &config.broker.region), started);
+    let sampler = sampler.planned_by(plans_by);
     let watch = (Thresholds::new(config.rules()), follow(Some(&broker)));
     let monitor = Monitor::start(&broker, sampler, watch);
     let monitor = monitor.map_err(io("cannot watch the broker"))?;

@@ -19,7 +19,7 @@ pub(super) enum Kind {
 }
 
 /// All keys with dots between; tables in arrays (`link`, `leg`) stand without an index.
-pub(super) const KEYS: [(&str, Kind); 99] = [
+pub(super) const KEYS: [(&str, Kind); 100] = [
     ("broker.name", Kind::Text),
     ("broker.region", Kind::Text),
     ("broker.data_dir", Kind::Text),
@@ -50,6 +50,7 @@ pub(super) const KEYS: [(&str, Kind); 99] = [
     ("links.weights", Kind::Texts),
     ("links.forbid", Kind::Texts),
     ("links.proxy", Kind::Text),
+    ("routing.method", Kind::Text),
     ("link.address", Kind::Tables),
     ("link.fallback", Kind::File),
     ("leg.name", Kind::File),

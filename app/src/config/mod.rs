@@ -10,6 +10,7 @@ mod multicast;
 mod neighbour;
 mod page;
 mod reliable;
+mod routing;
 mod rules;
 mod sessions;
 mod threshold;
@@ -33,6 +34,7 @@ pub(crate) use multicast::Multicast;
 pub(crate) use neighbour::{LinkAddress, Neighbour, Proxy, by_host};
 pub(crate) use page::Page;
 pub(crate) use reliable::Reliable;
+pub(crate) use routing::Routing;
 pub(crate) use rules::{Id, Weight};
 pub(crate) use sessions::Sessions;
 pub(crate) use threshold::Threshold;
@@ -51,6 +53,7 @@ pub(crate) struct Config {
     pub(crate) listen: Listen,
     pub(crate) tls: Tls,
     pub(crate) links: Links,
+    pub(crate) routing: Routing,
     pub(crate) api: Api,
     pub(crate) webrtc: WebRtc,
     pub(crate) auth: Auth,

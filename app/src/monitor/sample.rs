@@ -6,11 +6,13 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use rustix::time::{ClockId, clock_gettime};
 use sangam_control::monitor::{
-    At, BrokerMap, BrokerReport, Drops, INTEREST_MAX, LinkReport, Load, SCHEMA, StreamReport,
-    Traffic,
+    At, BrokerMap, BrokerReport, Drops, INTEREST_MAX, LinkReport, Load, PlannedWay, SCHEMA,
+    StreamReport, Traffic,
 };
 use sangam_io::clock;
+use sangam_model::BrokerId;
 use sangam_node::{Brief, Broker, LinkInfo, Sample, StreamInfo};
+use sangam_wire::PlanMethod;
 
 use crate::http::resident_bytes;
 
@@ -19,6 +21,8 @@ use crate::http::resident_bytes;
 pub(crate) struct Sampler {
     name: String,
     region: String,
+    /// By whose plans the broker goes.
+    routing: Option<PlanMethod>,
     started: Instant,
     number: u64,
     before: Before,
@@ -40,6 +44,7 @@ impl Sampler {
         Self {
             name: name.to_owned(),
             region: region.to_owned(),
+            routing: None,
             started,
             number: 0,
             before: Before {
@@ -49,6 +54,11 @@ impl Sampler {
                 links: HashMap::new(),
             },
         }
+    }
+
+    /// The same for one that goes by a scheduler's plans.
+    pub(crate) fn planned_by(self, routing: Option<PlanMethod>) -> Self {
+        Self { routing, ..self }
     }
 
     /// The next report.
@@ -81,6 +91,7 @@ impl Sampler {
                 brokers: brief.brokers as u64,
             },
             links: self.links(&broker.links(), &brief, seconds),
+            routing: self.routing.map(|method| method.name().to_owned()),
             ..names(&brief)
         };
         self.before.at = now;
@@ -149,12 +160,20 @@ impl Sampler {
     }
 }
 
-/// What has a name: filters and streams.
+/// What has a name: filters, streams and planned ways.
 fn names(brief: &Brief) -> BrokerReport {
     BrokerReport {
         interest: brief.interest.iter().map(ToString::to_string).collect(),
         origins: brief.origins.iter().map(stream).collect(),
+        planned: brief.planned.iter().map(way).collect(),
         ..BrokerReport::default()
+    }
+}
+
+fn way((origin, parent): &(BrokerId, BrokerId)) -> PlannedWay {
+    PlannedWay {
+        origin: *origin,
+        parent: *parent,
     }
 }
 

@@ -96,6 +96,7 @@ pub(super) fn report(digest: &Digest, known: Option<&BrokerReport>) -> BrokerRep
     report.drops.clear();
     report.interest.clear();
     report.origins.clear();
+    report.planned.clear();
     if let Some(names) = &digest.names {
         report.name.clone_from(&names.name);
         report.version.clone_from(&names.version);

@@ -8,16 +8,22 @@ use sangam_route::{Edge, UNREACHABLE};
 use super::network::Network;
 
 /// Links over which events flow, as the brokers' own graph has them, with their weight in the
-/// broker network map where it is reported, otherwise 1.
+/// broker network map where it is reported, otherwise 1; and the ways that are as planned.
 #[derive(Clone, Debug, Default)]
-pub struct Graph(sangam_route::Graph);
+pub struct Graph {
+    links: sangam_route::Graph,
+    /// By root and broker, the neighbour by which it gets what enters there.
+    planned: BTreeMap<(BrokerId, BrokerId), BrokerId>,
+}
 
-/// Shortest ways from one broker to all others.
+/// Ways from one broker to all others: the shortest, where none is planned.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tree {
     root: BrokerId,
     /// Before whom each broker comes, and at what cost from the root.
     parents: BTreeMap<BrokerId, (BrokerId, u32)>,
+    /// Brokers that go by a plan.
+    planned: BTreeSet<BrokerId>,
 }
 
 impl Graph {
@@ -28,8 +34,11 @@ impl Graph {
         let fresh = || network.brokers.iter().filter(|view| !view.stale);
         let reporting: BTreeSet<_> = fresh().map(|view| view.report.broker).collect();
         let mut told = BTreeMap::<BrokerId, Vec<Edge>>::new();
+        let mut planned = BTreeMap::new();
         for view in fresh() {
             let from = view.report.broker;
+            let ways = view.report.planned.iter();
+            planned.extend(ways.map(|way| ((way.origin, from), way.parent)));
             told.entry(from).or_default();
             for link in view.report.links.iter().filter(|link| link.up) {
                 let Some(to) = link.peer else { continue };
@@ -40,32 +49,60 @@ impl Graph {
                 }
             }
         }
-
-        Self(sangam_route::Graph::new(told))
+        Self {
+            links: sangam_route::Graph::new(told),
+            planned,
+        }
     }
 
     /// The neighbours of a broker, with the cost towards each.
     pub fn neighbours(&self, of: BrokerId) -> impl Iterator<Item = (BrokerId, u32)> {
-        self.0.neighbours(of)
+        self.links.neighbours(of)
     }
 
     /// The tree from `root`: every broker hangs on the neighbour over which `root` is nearest, of
-    /// several the one with the lowest id, as brokers choose it themselves.
+    /// several the one with the lowest id, as brokers choose it themselves; or on the one that is
+    /// planned, if that is nearer to `root` than itself.
     #[must_use]
     pub fn tree(&self, root: BrokerId) -> Tree {
-        let ways = self.0.ways(root, None);
-        let mut parents = BTreeMap::new();
-        for &broker in self.0.brokers().iter().filter(|id| **id != root) {
-            let cost = self.0.cost(&ways, broker);
-            let over = self.0.neighbours(broker).filter(|(peer, step)| {
-                let before = self.0.cost(&ways, *peer);
-                before != UNREACHABLE && before.saturating_add(*step) == cost
-            });
-            if let Some((parent, _)) = over.min() {
-                parents.insert(broker, (parent, cost));
+        self.grow(root, |broker| self.planned.get(&(root, broker)).copied())
+    }
+
+    /// The same without plans.
+    #[must_use]
+    pub fn shortest(&self, root: BrokerId) -> Tree {
+        self.grow(root, |_| None)
+    }
+
+    fn grow(&self, root: BrokerId, plan: impl Fn(BrokerId) -> Option<BrokerId>) -> Tree {
+        let ways = self.links.ways(root, None);
+        let cost = |id: BrokerId| self.links.cost(&ways, id);
+        let others = self.links.brokers().iter().filter(|id| **id != root);
+        let reached = others.map(|id| (cost(*id), *id));
+        let mut reached: Vec<_> = reached.filter(|(cost, _)| *cost != UNREACHABLE).collect();
+        // Parents are nearer, so they come first.
+        reached.sort_unstable();
+        let mut tree = Tree {
+            root,
+            parents: BTreeMap::new(),
+            planned: BTreeSet::new(),
+        };
+        for (shortest, broker) in reached {
+            let nearer = self.links.neighbours(broker);
+            let nearer: Vec<_> = nearer.filter(|(peer, _)| cost(*peer) < shortest).collect();
+            let wanted = plan(broker);
+            let planned = nearer.iter().find(|(peer, _)| Some(*peer) == wanted);
+            let over = nearer
+                .iter()
+                .filter(|(peer, step)| cost(*peer).saturating_add(*step) == shortest);
+            tree.planned.extend(planned.map(|_| broker));
+            if let Some((parent, step)) = planned.or_else(|| over.min()) {
+                let before = tree.cost(*parent).unwrap_or(0);
+                let cost = before.saturating_add(*step);
+                tree.parents.insert(broker, (*parent, cost));
             }
         }
-        Tree { root, parents }
+        tree
     }
 }
 
@@ -89,6 +126,12 @@ impl Tree {
     #[must_use]
     pub fn parent(&self, of: BrokerId) -> Option<BrokerId> {
         self.parents.get(&of).map(|(parent, _)| *parent)
+    }
+
+    /// Whether a broker goes by a plan.
+    #[must_use]
+    pub fn is_planned(&self, broker: BrokerId) -> bool {
+        self.planned.contains(&broker)
     }
 
     /// Cost from the root.
@@ -115,7 +158,7 @@ impl Tree {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::monitor::{BrokerReport, BrokerView, LinkReport};
+    use crate::monitor::{BrokerReport, BrokerView, LinkReport, PlannedWay};
 
     fn network(links: &[(u32, u32, Option<u32>)]) -> Network {
         let mut views = BTreeMap::<u32, BrokerView>::new();
@@ -158,6 +201,27 @@ mod tests {
         assert_eq!(way(&tree, 3), [1, 2, 3]);
         assert_eq!(way(&tree, 1), [1]);
         assert_eq!(way(&tree, 9), [0_u32; 0]);
+    }
+
+    #[test]
+    fn a_planned_way_is_taken_where_it_leads_nearer() {
+        let links = [(1, 2), (2, 3), (3, 4), (4, 1)].map(|(a, b)| (a, b, Some(10)));
+        let mut network = network(&links);
+        let mut plan = |broker: usize, parent: u32| {
+            network.brokers[broker - 1].report.planned = vec![PlannedWay {
+                origin: BrokerId(1),
+                parent: BrokerId(parent),
+            }];
+        };
+        plan(3, 4);
+        // No nearer, and no neighbour.
+        plan(4, 3);
+        plan(2, 7);
+        let tree = Graph::of(&network).tree(BrokerId(1));
+        assert_eq!(way(&tree, 3), [1, 4, 3]);
+        assert_eq!((way(&tree, 4), way(&tree, 2)), (vec![1, 4], vec![1, 2]));
+        let planned = [2, 3, 4].map(|id| tree.is_planned(BrokerId(id)));
+        assert_eq!(planned, [false, true, false]);
     }
 
     #[test]

@@ -20,6 +20,7 @@ mod listener;
 mod measures;
 mod network;
 pub mod parts;
+mod plans;
 pub mod prometheus;
 mod report;
 mod reporter;
@@ -36,9 +37,10 @@ pub use graph::{Graph, Tree};
 pub use listener::{FULL_MAX, Heard, Listener, Reports};
 pub use measures::{BROKER, LINK, Measure, NETWORK};
 pub use network::{BrokerView, Network, Summary};
+pub use plans::{PlanCounts, PlanListener, Planner};
 pub use report::{
     At, BrokerMap, BrokerReport, Drops, INTEREST_MAX, LINKS_MAX, LinkReport, Load, ORIGINS_MAX,
-    SCHEMA, StreamReport, Traffic, parse_id,
+    PlannedWay, SCHEMA, StreamReport, Traffic, parse_id,
 };
 pub use reporter::Reporter;
 
@@ -51,5 +53,7 @@ pub const MERGED: &str = "$sangam/merged";
 pub const CELL: &str = "$sangam/cell-";
 /// Topic of aggregation nodes, without their name.
 pub const AGGREGATES: &str = "$sangam/aggregate";
+/// Topic of a central scheduler's plans, without its name.
+pub const PLANS: &str = "$sangam/plan";
 /// Topic of one broker's alerts, without the broker.
 pub const ALERTS: &str = "$sangam/alert";

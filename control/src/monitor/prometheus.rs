@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use super::measures::{BROKER, LINK, Measure, NETWORK};
 use super::network::Network;
+use super::plans::PlanCounts;
 use super::report::BrokerReport;
 
 /// Its content type.
@@ -65,6 +66,34 @@ pub fn text(network: &Network) -> String {
         out,
         "# TYPE sangam_network_link_ends_omitted gauge\nsangam_network_link_ends_omitted {omitted}"
     );
+    out
+}
+
+/// What a scheduler's plans cost.
+#[must_use]
+pub fn plans(counts: &PlanCounts) -> String {
+    let mut out = String::new();
+    for (name, help, value) in [
+        ("messages", "Messages of plans published.", counts.messages),
+        (
+            "bytes",
+            "Their bytes, headers of events included.",
+            counts.bytes,
+        ),
+        (
+            "changed",
+            "Trees told because they changed.",
+            counts.changed,
+        ),
+        ("again", "Trees told again though unchanged.", counts.again),
+    ] {
+        let name = format!("sangam_plan_{name}_total");
+        // As above.
+        let _ = writeln!(
+            out,
+            "# HELP {name} {help}\n# TYPE {name} counter\n{name} {value}"
+        );
+    }
     out
 }
 
@@ -149,6 +178,19 @@ mod tests {
             );
         }
         assert!(!text.contains("jitter"), "what is not measured is absent");
+    }
+
+    #[test]
+    fn plans_are_counted_in_messages_bytes_and_trees() {
+        let text = plans(&PlanCounts {
+            messages: 9,
+            bytes: 1_000,
+            changed: 3,
+            again: 2,
+        });
+        let bytes = "# TYPE sangam_plan_bytes_total counter\nsangam_plan_bytes_total 1000\n";
+        assert!(text.contains(bytes), "{text}");
+        assert_eq!(text.lines().count(), 12);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! What a broker says about itself and its links, once a second.
 
 use sangam_model::BrokerId;
+use sangam_model::limits::BROKERS_PLANNED;
 use serde::{Deserialize, Serialize};
 
 /// Version of the report. Fields may be added under the same number: readers ignore what they do
@@ -76,6 +77,24 @@ pub struct BrokerReport {
     /// Streams that enter the network here, at most 64.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub origins: Vec<StreamReport>,
+    /// By which scheduler's plans it goes, `vcroute` or `via`; absent if by none's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub routing: Option<String>,
+    /// Ways that are as planned now, at most 48; all others follow from the map.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub planned: Vec<PlannedWay>,
+}
+
+/// By which neighbour a broker gets what enters the network at another.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct PlannedWay {
+    /// Where it enters.
+    #[serde(with = "hex")]
+    pub origin: BrokerId,
+    /// The neighbour.
+    #[serde(with = "hex")]
+    pub parent: BrokerId,
 }
 
 /// A moment, by two clocks.
@@ -246,6 +265,8 @@ impl BrokerReport {
                 .origins
                 .iter()
                 .all(|one| word(&one.id) && topic(&one.topic))
+            && self.routing.as_deref().is_none_or(word)
+            && self.planned.len() <= BROKERS_PLANNED
     }
 
     /// Whether this report is later than `other` of the same broker: a later life, or a higher

@@ -1,12 +1,12 @@
-//! Publishes what a broker reports, and what its thresholds say.
+//! Publishes what a broker reports, what its thresholds say, and what a scheduler plans.
 
 use std::time::Duration;
 
 use sangam_client::{Client, ClientError, Outgoing, Publisher};
-use sangam_model::{BrokerId, MediaInfo, Topic};
+use sangam_model::{BrokerId, MediaInfo, StreamId, Topic};
 
 use super::report::BrokerReport;
-use super::{AGGREGATES, ALERTS, REPORTS, parts};
+use super::{AGGREGATES, ALERTS, PLANS, REPORTS, parts};
 
 /// How long the broker may take to accept a publication.
 const ANSWER: Duration = Duration::from_secs(5);
@@ -38,6 +38,14 @@ impl Reporter {
         Self::new(client, AGGREGATES, name)
     }
 
+    /// Plans of a scheduler, under its name (one level of a topic).
+    ///
+    /// # Errors
+    /// As [`Reporter::of_aggregate`].
+    pub fn of_scheduler(client: Client, name: &str) -> Result<Self, ClientError> {
+        Self::new(client, PLANS, name)
+    }
+
     fn new(mut client: Client, above: &str, name: &str) -> Result<Self, ClientError> {
         let under = |above: &str| {
             let topic = Topic::new(&format!("{above}/{name}"));
@@ -57,6 +65,23 @@ impl Reporter {
         for payload in parts::cut(report) {
             send(&mut self.reports, &payload);
         }
+    }
+
+    /// Publishes something as it is.
+    pub fn tell(&mut self, payload: &[u8]) {
+        send(&mut self.reports, payload);
+    }
+
+    /// By which stream it speaks; another one after each reconnection, none without a link.
+    #[must_use]
+    pub fn stream(&self) -> Option<StreamId> {
+        self.reports.stream()
+    }
+
+    /// The client itself, for other wishes.
+    #[must_use]
+    pub fn client(&self) -> &Client {
+        &self.client
     }
 
     /// Publishes an alert as JSON.

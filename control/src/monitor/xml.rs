@@ -17,12 +17,13 @@ pub const NAMESPACE: &str = "urn:sangam:network:1";
 pub const XSD: &str = include_str!("../../../docs/spec/monitor.xsd");
 
 /// Lists, and what one of their items is called.
-const SINGULAR: [(&str, &str); 5] = [
+const SINGULAR: [(&str, &str); 6] = [
     ("brokers", "broker"),
     ("links", "link"),
     ("drops", "drop"),
     ("interest", "filter"),
     ("origins", "stream"),
+    ("planned", "way"),
 ];
 
 /// The document.

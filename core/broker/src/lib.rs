@@ -84,8 +84,9 @@ pub use filters::{FilterIndex, Insert};
 pub use gates::{GATES_MAX, Gates, OPEN_MAX, TopicGate};
 pub use links::{LinkId, LinkSet};
 pub use routing::{
-    Change, Description, EXPIRY, Footprint, LinkRoute, ORIGINS_MAX, PINS_MAX, PinnedBy, REFRESH,
-    Refused, Routing, RoutingError, RoutingInput, RoutingOutput, Standing, WIDE_FILTERS_MAX,
+    Change, Description, EXPIRY, Footprint, LinkRoute, ORIGINS_MAX, PINS_MAX, PLAN_FRESH, PinnedBy,
+    REFRESH, Refused, Routing, RoutingError, RoutingInput, RoutingOutput, Standing,
+    WIDE_FILTERS_MAX,
 };
 pub use shed::{Admit, Shedder};
 pub use snapshot::{Parent, Route, Snapshot, hops};

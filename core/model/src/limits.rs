@@ -30,6 +30,8 @@ pub const STREAMS_PER_BROKER: usize = 65_536;
 pub const FILTERS_PER_BROKER: usize = 65_536;
 /// Neighbour brokers of one broker.
 pub const LINKS_PER_BROKER: usize = 64;
+/// Brokers of a network that a central scheduler plans for: as many as are heard in full.
+pub const BROKERS_PLANNED: usize = 48;
 /// Groups a client is asked to join at a time: Linux lets a socket have 20
 /// (`net.ipv4.igmp_max_memberships`).
 pub const GROUPS_PER_CLIENT: usize = 16;

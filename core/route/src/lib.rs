@@ -11,7 +11,7 @@
 //!
 //! [`Router`] chooses a path of relays for each packet of one session, by one of several methods
 //! that a laboratory compares ([`method`]); some of them predict end-to-end latency
-//! ([`predictor`]).
+//! ([`predictor`]). [`schedule`] plans with it for a whole network.
 //!
 //! [`Estimate`] is what a link's delay is and how sure that is; [`Weigher`] turns what a link
 //! measures into its weight, slowly enough that ways do not swing.
@@ -26,6 +26,7 @@ mod paths;
 mod plan;
 pub mod predictor;
 mod rendezvous;
+pub mod schedule;
 mod weight;
 
 pub use cells::{CELL_MAX, Cell, cells};

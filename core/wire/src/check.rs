@@ -4,7 +4,7 @@
 
 use sangam_model::{BrokerId, limits::EVENT_LEN_MAX};
 
-use crate::{Event, Feedback, Flags, Frame, Header, Message, Refuse, WireError};
+use crate::{Event, Feedback, Flags, Frame, Header, Message, Plan, Refuse, WireError};
 use crate::{red, rtcp, rtp, stream, trace_hop};
 
 /// Reads `bytes` as everything they could be. What can be read must survive writing.
@@ -16,6 +16,7 @@ pub fn all(bytes: &[u8]) {
     frame(bytes);
     message(bytes);
     feedback(bytes);
+    plan(bytes);
     media(bytes);
     redundancy(bytes);
     units(bytes);
@@ -102,6 +103,17 @@ fn feedback(bytes: &[u8]) {
     feedback.encode(&mut out);
     assert!(bytes.starts_with(&out));
     assert_eq!(Feedback::decode(&out), Ok(feedback));
+}
+
+/// A plan has one form.
+fn plan(bytes: &[u8]) {
+    let Ok(plan) = Plan::decode(bytes) else {
+        return;
+    };
+    let mut out = Vec::new();
+    assert_eq!(plan.encode(&mut out), Ok(()));
+    assert_eq!(out, bytes);
+    assert_eq!(Plan::room_for(&plan.trees), plan.trees.len());
 }
 
 /// RTP and RTCP stay within their bytes; a rewritten header reads as it was written.

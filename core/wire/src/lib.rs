@@ -16,6 +16,7 @@ pub mod feedback;
 mod frame;
 mod header;
 mod message;
+mod plan;
 pub mod red;
 pub mod rtcp;
 pub mod rtp;
@@ -38,3 +39,4 @@ pub use message::{
     REGION_LEN_MAX, RELIABLE_LEN_MAX, Record, RecordFlags, Refusal, Register, Reliable, Route,
     Sources, Version, WAY_LEN_MAX, WAYS_MAX, messages,
 };
+pub use plan::{PLAN_LEN_MAX, Plan, PlanMethod, PlanTree};

@@ -179,14 +179,16 @@ impl Shard {
     }
 
     /// The program's own parts speak for it. Aggregation nodes are programs of their own: they may
-    /// pass reports on from where brokers may link, as those could forge reports anyway.
+    /// pass reports on, and plan, from where brokers may link, as those could forge reports and
+    /// the weights of links anyway.
     fn may_speak_for_the_system(
         &self,
         who: Subscriber,
         topic: &Topic,
         source: Option<SocketAddr>,
     ) -> bool {
-        let aggregate = topic.as_str().starts_with("$sangam/aggregate/");
+        let theirs = ["$sangam/aggregate/", "$sangam/plan/"];
+        let aggregate = theirs.iter().any(|above| topic.as_str().starts_with(above));
         let may_link = |from: SocketAddr| self.trusted.iter().any(|net| net.contains(from.ip()));
         aggregate && source.is_some_and(may_link)
             || self

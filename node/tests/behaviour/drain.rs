@@ -20,7 +20,7 @@ const SPAN: u32 = 1_000_000;
 const FRAME: Flags = Flags::FRAME_START.with(Flags::FRAME_END).with(Flags::KEY);
 
 /// Streams of one publisher, of each class.
-struct Show {
+pub(super) struct Show {
     streams: Vec<Publisher>,
     /// Of the next events, and of the first ones that count.
     next: u32,
@@ -29,13 +29,13 @@ struct Show {
 }
 
 /// Somebody who must hear all of it, once.
-struct Listener {
+pub(super) struct Listener {
     client: Client,
     heard: BTreeSet<u32>,
 }
 
 impl Show {
-    fn new(client: &mut Client) -> Self {
+    pub(super) fn new(client: &mut Client) -> Self {
         let media = [("audio", audio()), ("video", video())];
         let media = media.into_iter().chain([("data", MediaInfo::data())]);
         let streams = media.map(|(name, media)| {
@@ -52,7 +52,11 @@ impl Show {
 
     /// Sends events at their pace while listeners receive, until it is so.
     #[track_caller]
-    fn go_on(&mut self, listeners: &mut [Listener], mut until: impl FnMut(&[Listener]) -> bool) {
+    pub(super) fn go_on(
+        &mut self,
+        listeners: &mut [Listener],
+        mut until: impl FnMut(&[Listener]) -> bool,
+    ) {
         let patience = Instant::now() + Duration::from_secs(30);
         while !until(listeners) {
             assert!(Instant::now() < patience, "it does not come about");
@@ -78,7 +82,7 @@ impl Show {
     }
 
     /// Sends until everybody hears every stream; what was sent until then does not count.
-    fn open(&mut self, listeners: &mut [Listener]) {
+    pub(super) fn open(&mut self, listeners: &mut [Listener]) {
         let classes = self.streams.len();
         self.go_on(listeners, |all| {
             let hears = |one: &Listener| {
@@ -101,7 +105,7 @@ impl Show {
 
     /// Everything sent since it was opened has come to everybody.
     #[track_caller]
-    fn is_complete(&self, listeners: &mut [Listener]) {
+    pub(super) fn is_complete(&self, listeners: &mut [Listener]) {
         let streams = 0..self.streams.len() as u32;
         let all: BTreeSet<u32> = streams
             .flat_map(|stream| (self.begin..self.next).map(move |n| stream * SPAN + n))
@@ -118,7 +122,7 @@ impl Show {
 }
 
 impl Listener {
-    fn new(mut client: Client) -> Self {
+    pub(super) fn new(mut client: Client) -> Self {
         subscribe(&mut client, "hall/#");
         Self {
             client,
@@ -159,7 +163,7 @@ fn knows(brokers: &[&Broker]) -> Client {
     connect(Target::Addresses(ways))
 }
 
-fn time_passes(time: Duration) -> impl FnMut(&[Listener]) -> bool {
+pub(super) fn time_passes(time: Duration) -> impl FnMut(&[Listener]) -> bool {
     let until = Instant::now() + time;
     move |_| Instant::now() >= until
 }

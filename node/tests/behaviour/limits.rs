@@ -122,8 +122,8 @@ fn only_the_broker_itself_publishes_on_system_topics() {
 }
 
 #[test]
-fn aggregates_are_passed_on_only_from_where_brokers_may_link() {
-    let aggregate = topic("$sangam/aggregate/east");
+fn aggregates_and_plans_are_published_only_from_where_brokers_may_link() {
+    let wanted = ["$sangam/aggregate/east", "$sangam/plan/east"].map(topic);
     for trusted in [true, false] {
         let mut config = config(1);
         if !trusted {
@@ -131,8 +131,10 @@ fn aggregates_are_passed_on_only_from_where_brokers_may_link() {
         }
         let broker = start(config);
         let mut client = udp(&broker);
-        let published = client.publish(&aggregate, MediaInfo::data(), PATIENCE);
-        assert_eq!(published.is_ok(), trusted, "{published:?}");
+        for topic in &wanted {
+            let published = client.publish(topic, MediaInfo::data(), PATIENCE);
+            assert_eq!(published.is_ok(), trusted, "{published:?}");
+        }
     }
 }
 

@@ -14,6 +14,7 @@ mod links;
 mod multicast;
 mod networks;
 mod organise;
+mod plans;
 mod quic;
 mod quic_links;
 mod rules;

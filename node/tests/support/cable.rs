@@ -4,7 +4,7 @@ use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use sangam_wire::is_event;
 
@@ -29,6 +29,8 @@ struct State {
     longest: AtomicUsize,
     /// Events towards the caller still to be lost.
     losses: AtomicU64,
+    /// Microseconds for which nothing crosses, and then everything, in turn; 0 if all the time.
+    stall_us: AtomicU64,
 }
 
 impl Cable {
@@ -84,6 +86,12 @@ impl Cable {
         self.state.cut.store(false, Relaxed);
     }
 
+    /// From now on everything waits for so long, then crosses at once and for as long, and so on: a
+    /// path that shakes, whatever its load.
+    pub(crate) fn stall(&self, time: Duration) {
+        self.state.stall_us.store(time.as_micros() as u64, Relaxed);
+    }
+
     /// The next `count` events towards the caller are lost.
     pub(crate) fn lose(&self, count: u64) {
         self.state.losses.store(count, Relaxed);
@@ -103,6 +111,7 @@ impl State {
         send: impl Fn(&[u8], SocketAddr) -> std::io::Result<usize>,
     ) {
         let mut bytes = vec![0; 65_535];
+        let start = Instant::now();
         while !self.over.load(Relaxed) {
             let Ok((len, source)) = from.recv_from(&mut bytes) else {
                 continue;
@@ -117,6 +126,11 @@ impl State {
                 }
             }
             self.longest.fetch_max(len, Relaxed);
+            let stall_us = self.stall_us.load(Relaxed);
+            let phase_us = start.elapsed().as_micros() as u64 % (2 * stall_us).max(1);
+            if phase_us < stall_us {
+                thread::park_timeout(Duration::from_micros(stall_us - phase_us));
+            }
             // Nobody may be there: then it is lost, as on any cable.
             let _ = send(&bytes[..len], source);
         }

@@ -1,6 +1,6 @@
 //! `sangam net route`: who wants a topic, and the way events should take to them.
 
-use sangam_control::monitor::{BrokerView, Graph, Network};
+use sangam_control::monitor::{BrokerView, Graph, Network, Tree};
 use sangam_model::{BrokerId, Filter, StreamId, Topic};
 use serde::Serialize;
 
@@ -32,7 +32,12 @@ struct Way {
     /// Both ends included; empty if there is no way.
     brokers: Vec<String>,
     cost: Option<u32>,
+    /// By which methods its steps are chosen: `link-state`, that of a scheduler, or both.
+    by: Vec<String>,
 }
+
+/// Of ways that no scheduler has planned.
+const LINK_STATE: &str = "link-state";
 
 /// Looks a topic up in what brokers report.
 pub(super) fn of(network: &Network, topic: &Topic) -> Routes {
@@ -47,10 +52,14 @@ pub(super) fn of(network: &Network, topic: &Topic) -> Routes {
     };
     let stream = |origin: BrokerId, id: &str| {
         let tree = graph.tree(origin);
-        let way = |to: &BrokerId| Way {
-            to: network.label(*to),
-            brokers: tree.way(*to).iter().map(|at| network.label(*at)).collect(),
-            cost: tree.cost(*to),
+        let way = |to: &BrokerId| {
+            let way = tree.way(*to);
+            Way {
+                to: network.label(*to),
+                brokers: way.iter().map(|at| network.label(*at)).collect(),
+                cost: tree.cost(*to),
+                by: methods(network, &tree, &way),
+            }
         };
         Stream {
             id: id.to_owned(),
@@ -75,6 +84,20 @@ pub(super) fn of(network: &Network, topic: &Topic) -> Routes {
             .collect(),
         streams: streams.collect(),
     }
+}
+
+/// By which methods the brokers of a way get what comes by it, its beginning left out.
+fn methods(network: &Network, tree: &Tree, way: &[BrokerId]) -> Vec<String> {
+    let method = |at: &BrokerId| {
+        let view = network.brokers.iter().find(|one| one.report.broker == *at);
+        let planned = view.filter(|_| tree.is_planned(*at));
+        let named = planned.and_then(|view| view.report.routing.clone());
+        named.unwrap_or_else(|| LINK_STATE.to_owned())
+    };
+    let mut methods: Vec<String> = way.iter().skip(1).map(method).collect();
+    methods.sort_unstable();
+    methods.dedup();
+    methods
 }
 
 fn wants(view: &BrokerView, topic: &Topic) -> bool {
@@ -119,9 +142,11 @@ pub(super) fn judge(graph: &Graph, stream: StreamId, way: &[BrokerId]) -> Verdic
             .map(|(_, cost)| cost)
     };
     let cost: Option<u32> = way.windows(2).map(step).sum();
-    // What each broker on the way may keep: see "The map" in wire.md, section 5.
+    // What each broker on the way may keep: see "The map" in wire.md, section 5. Where ways are
+    // planned, costs of the tree are not those of the map.
+    let map = graph.shortest(stream.broker());
     let may_keep = |pair: &[BrokerId]| {
-        let (Some(before), Some(shortest)) = (tree.cost(pair[0]), tree.cost(pair[1])) else {
+        let (Some(before), Some(shortest)) = (map.cost(pair[0]), map.cost(pair[1])) else {
             return false;
         };
         let by_it = step(pair).map(|step| before + step);
@@ -167,7 +192,11 @@ impl std::fmt::Display for Routes {
             writeln!(f, "stream {} from {}", stream.id, stream.origin)?;
             for way in &stream.ways {
                 match way.cost {
-                    Some(cost) => writeln!(f, "  {} (cost {cost})", way.brokers.join(" → "))?,
+                    Some(cost) => {
+                        let by = way.by.iter().map(|by| format!(", {by}"));
+                        let by: String = by.collect();
+                        writeln!(f, "  {} (cost {cost}{by})", way.brokers.join(" → "))?;
+                    }
                     None => writeln!(f, "  no way to {}", way.to)?,
                 }
             }
@@ -178,12 +207,16 @@ impl std::fmt::Display for Routes {
 
 #[cfg(test)]
 mod tests {
-    use sangam_control::monitor::{BrokerReport, LinkReport};
+    use sangam_control::monitor::{BrokerReport, LinkReport, PlannedWay, StreamReport};
 
     use super::*;
 
-    /// Reports of brokers with these links and weights.
     fn graph(links: &[(u32, u32, u32)]) -> Graph {
+        Graph::of(&network(links))
+    }
+
+    /// Reports of brokers with these links and weights.
+    fn network(links: &[(u32, u32, u32)]) -> Network {
         let mut network = Network::default();
         let mut ids: Vec<u32> = links.iter().flat_map(|(a, b, _)| [*a, *b]).collect();
         ids.sort_unstable();
@@ -211,7 +244,7 @@ mod tests {
                 ..BrokerView::default()
             });
         }
-        Graph::of(&network)
+        network
     }
 
     fn verdict(graph: &Graph, way: &[u32]) -> Verdict {
@@ -240,6 +273,51 @@ mod tests {
             "there is no such link"
         );
         assert!(Verdict::Kept.to_string().contains("kept"));
+    }
+
+    #[test]
+    fn a_way_tells_by_which_methods_its_steps_are_chosen() {
+        let mut network = network(&[(1, 2, 100), (2, 3, 100), (3, 4, 120), (4, 1, 120)]);
+        let wanted = &mut network.brokers[2].report;
+        wanted.interest = vec!["hall/#".to_owned()];
+        network.brokers[0].report.origins = vec![StreamReport {
+            id: "00000001.0.1".to_owned(),
+            topic: "hall/stage".to_owned(),
+            links: 1,
+        }];
+        let topic = Topic::new("hall/stage").unwrap();
+        let shown = of(&network, &topic).to_string();
+        assert!(shown.contains("(cost 200, link-state)"), "{shown}");
+        let planned = &mut network.brokers[2].report;
+        planned.routing = Some("vcroute".to_owned());
+        planned.planned = vec![PlannedWay {
+            origin: BrokerId(1),
+            parent: BrokerId(4),
+        }];
+        let shown = of(&network, &topic).to_string();
+        assert!(shown.contains("(cost 240, link-state, vcroute)"), "{shown}");
+    }
+
+    #[test]
+    fn a_way_beside_a_planned_one_is_judged_by_the_map() {
+        // To 5 it costs 390 by 4, and 400 by 2 and 3.
+        let mut network = network(&[
+            (1, 2, 100),
+            (2, 3, 100),
+            (3, 4, 120),
+            (4, 1, 120),
+            (3, 5, 200),
+            (4, 5, 270),
+        ]);
+        network.brokers[2].report.planned = vec![PlannedWay {
+            origin: BrokerId(1),
+            parent: BrokerId(4),
+        }];
+        let graph = Graph::of(&network);
+        assert_eq!(verdict(&graph, &[1, 4, 3]), Verdict::AsComputed);
+        assert_eq!(verdict(&graph, &[1, 2, 3]), Verdict::AsShort);
+        // 3 has no plan any more, and 5 keeps what it had.
+        assert_eq!(verdict(&graph, &[1, 2, 3, 5]), Verdict::Kept);
     }
 
     #[test]

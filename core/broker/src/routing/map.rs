@@ -3,11 +3,12 @@
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
 
-use sangam_model::{BrokerId, Incarnation, Time, hash};
+use sangam_model::{BrokerId, Incarnation, StreamId, Time, hash};
 use sangam_route::{Edge, Graph, WEIGHT_MAX, Ways};
-use sangam_wire::{LinkState, LinkView, Version};
+use sangam_wire::{LinkState, LinkView, Plan, Version};
 
 use super::links::Links;
+use super::plans::{self, Plans};
 use super::ways::{Hops, Moved};
 use super::{Description, Standing};
 use crate::LinkId;
@@ -65,6 +66,7 @@ pub(super) struct Map {
     graph: Graph,
     epoch: u64,
     hops: Hops,
+    plans: Plans,
     /// Ways around a broker, or to a neighbour without its link. Made when asked for.
     around: BTreeMap<Around, Ways>,
     /// The graph is older than the records.
@@ -117,6 +119,7 @@ impl Map {
             graph: Graph::default(),
             epoch: 0,
             hops: Hops::new(id),
+            plans: Plans::new(id),
             around: BTreeMap::new(),
             outdated: true,
             urgent: true,
@@ -324,10 +327,28 @@ impl Map {
         self.graph = Graph::new(views);
         self.epoch = fingerprint(&self.graph);
         self.around.clear();
-        Some(
-            self.hops
-                .follow(now, &self.graph, |peer| links.is_well(peer)),
-        )
+        self.plans.lapse(now);
+        let (graph, plans) = (&self.graph, &self.plans);
+        let is_well = |peer| links.is_well(peer);
+        let plan = |to| plans.parent(to, graph);
+        Some(self.hops.follow(now, graph, is_well, plan))
+    }
+
+    /// Takes a message of a scheduler.
+    pub(super) fn plan(&mut self, now: Time, from: StreamId, plan: &Plan) -> plans::Taken {
+        let taken = self.plans.take(now, from, plan);
+        self.outdated |= taken == plans::Taken::News;
+        taken
+    }
+
+    /// A link is not in doubt any more: ways may be as planned again.
+    pub(super) fn link_recovered(&mut self) {
+        self.outdated |= self.plans.are_followed();
+    }
+
+    /// Brokers to which the way is as a scheduler plans, and by which neighbour it begins.
+    pub(super) fn planned(&self) -> impl Iterator<Item = (BrokerId, BrokerId)> {
+        self.hops.planned()
     }
 
     pub(super) const fn epoch(&self) -> u64 {
@@ -375,7 +396,7 @@ impl Map {
 
     fn settle_deadline(&self) -> Time {
         match (self.outdated, self.urgent) {
-            (false, _) => self.hops.due(),
+            (false, _) => self.hops.due().min(self.plans.deadline()),
             (true, true) => Time::ZERO,
             (true, false) if self.pauses > 0 => self.settled + PAUSE,
             (true, false) => self.settled + LONG_PAUSE,

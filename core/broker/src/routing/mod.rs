@@ -4,7 +4,7 @@
 //!
 //! - **The map** ([`map`]): every broker floods what it says of itself and its links. From it all
 //!   compute the same shortest-path tree for every source, without exchanging trees; each may stay
-//!   for a while with a way that is a little longer ([`ways`]).
+//!   for a while with a way that is a little longer ([`ways`]), or heed a scheduler's ([`plans`]).
 //! - **The directory** ([`directory`]): two brokers, found by hashing a session's name, know which
 //!   brokers publish in it. Those that want it ask them. No session is flooded.
 //! - **Joins** ([`joins`]): a broker that wants part of a session joins the tree of each of its
@@ -14,8 +14,8 @@ use core::fmt;
 use std::collections::{BTreeSet, VecDeque};
 
 use sangam_model::limits::FILTERS_PER_BROKER;
-use sangam_model::{BrokerId, Class, Filter, Incarnation, Measured, Scope, Time, Topic};
-use sangam_wire::Message;
+use sangam_model::{BrokerId, Class, Filter, Incarnation, Measured, Scope, StreamId, Time, Topic};
+use sangam_wire::{Message, Plan};
 
 use crate::{LinkId, LinkSet};
 use directory::Directory;
@@ -30,6 +30,7 @@ mod links;
 mod map;
 mod own;
 mod pins;
+mod plans;
 mod receive;
 mod ways;
 
@@ -37,6 +38,7 @@ pub use links::LinkRoute;
 pub use map::{EXPIRY, ORIGINS_MAX, REFRESH};
 pub use own::WIDE_FILTERS_MAX;
 pub use pins::{PINS_MAX, PinnedBy};
+pub use plans::PLAN_FRESH;
 
 /// Single changes reported before they are reported as [`Change::All`].
 const CHANGES_MAX: usize = 64;
@@ -273,6 +275,21 @@ impl Routing {
     /// Neighbours whose weight one has fixed, whether or not it is outranked.
     pub fn pinned_by(&self, by: PinnedBy) -> impl Iterator<Item = BrokerId> + '_ {
         self.links.pins.of(by)
+    }
+
+    /// Takes a message of a central scheduler, which publishes by the stream `from`. Ways begin as
+    /// it plans wherever that leads nearer to their goal, until it was silent for [`PLAN_FRESH`].
+    pub fn plan(&mut self, now: Time, from: StreamId, plan: &Plan) {
+        self.now = self.now.max(now);
+        if self.map.plan(self.now, from, plan) == plans::Taken::Stale {
+            self.refused.stale += 1;
+        }
+        self.handle(now, RoutingInput::Tick);
+    }
+
+    /// Brokers to which the way is as a scheduler plans, and the neighbour by which it begins.
+    pub fn planned(&self) -> impl Iterator<Item = (BrokerId, BrokerId)> {
+        self.map.planned()
     }
 
     /// Takes what happened.

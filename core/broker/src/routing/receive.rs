@@ -46,6 +46,7 @@ impl Routing {
 
     pub(super) fn link_recovered(&mut self, link: LinkId) {
         self.links.trust(link);
+        self.map.link_recovered();
         self.joins.end_detours(link, self.now);
         // Those by this link may carry video again.
         self.joins.touch_detours();

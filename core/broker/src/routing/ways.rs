@@ -1,16 +1,19 @@
-//! By which neighbour the way to each broker begins: by that of the shortest way, without swings.
+//! By which neighbour the way to each broker begins: by that of the shortest way, without swings,
+//! or by the one that a scheduler plans.
 //!
 //! Weights are measured, so of two ways that cost about the same now one is shorter and now the
 //! other. Each change costs a second of two copies of every stream that moves, so a way stays
 //! while that is safe and not much dearer. It is safe while the neighbour is nearer to the goal
 //! than this broker is (RFC 5286 section 3.6 calls that a downstream path): brokers with one map
-//! that all keep to it get ever nearer, whichever ways they have kept.
+//! that all keep to it get ever nearer, whichever ways they have kept. A planned way is taken under
+//! the same condition, so nor can plans make a loop, whoever holds which; it is neither left nor
+//! come back to with patience.
 
 use core::time::Duration;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use sangam_model::{BrokerId, Time};
-use sangam_route::{Graph, UNREACHABLE, Ways};
+use sangam_route::{Graph, UNREACHABLE, WEIGHT_MAX, Ways};
 
 /// What a way may cost besides the shortest before it is left soon: a quarter of that and 5 ms.
 const SOON: (u32, u32) = (4, 50);
@@ -31,7 +34,9 @@ pub(super) struct Hops {
     hops: Vec<(BrokerId, BrokerId)>,
     /// Since when there have been shorter ways than those that were kept.
     kept: BTreeMap<BrokerId, Time>,
-    /// When the first of them is left.
+    /// Brokers to which the way is as planned.
+    planned: BTreeSet<BrokerId>,
+    /// When the first of those kept is left.
     due: Time,
 }
 
@@ -57,6 +62,7 @@ impl Hops {
             own,
             hops: vec![(own, own)],
             kept: BTreeMap::new(),
+            planned: BTreeSet::new(),
             due: Time::NEVER,
         }
     }
@@ -72,32 +78,52 @@ impl Hops {
         self.hops.iter().map(|(to, _)| *to)
     }
 
+    /// Brokers to which the way is as planned, and the neighbour by which it begins.
+    pub(super) fn planned(&self) -> impl Iterator<Item = (BrokerId, BrokerId)> {
+        self.planned
+            .iter()
+            .filter_map(|to| Some((*to, self.to(*to)?)))
+    }
+
     /// When to [`Self::follow`] though nothing has changed.
     pub(super) const fn due(&self) -> Time {
         self.due
     }
 
-    /// Takes the ways of a new graph; `is_well` tells whether the link to a neighbour is.
+    /// Takes the ways of a new graph; `is_well` tells whether the link to a neighbour is, `plan`
+    /// by which neighbour a scheduler wants the way to a broker to begin.
     pub(super) fn follow(
         &mut self,
         now: Time,
         graph: &Graph,
         is_well: impl Fn(BrokerId) -> bool,
+        plan: impl Fn(BrokerId) -> Option<BrokerId>,
     ) -> Moved {
         let shortest = graph.ways(self.own, None);
+        let own = self.own;
         let mut onward: BTreeMap<BrokerId, Option<Onward>> = BTreeMap::new();
-        let mut kept = BTreeMap::new();
+        // What a way by a neighbour costs besides the shortest, if it is well and leads nearer.
+        let mut excess = |by: BrokerId, to: BrokerId, cost: u32| {
+            let onward = onward.entry(by);
+            let onward = onward.or_insert_with(|| Onward::from(graph, own, by));
+            let onward = onward.as_ref().filter(|_| is_well(by));
+            onward.and_then(|by| by.excess(graph, to, cost))
+        };
+        let (mut kept, mut planned) = (BTreeMap::new(), BTreeSet::new());
         self.due = Time::NEVER;
         let mut hops = Vec::with_capacity(graph.brokers().len());
         for (to, first) in graph.firsts(&shortest) {
-            let before = self.to(to).filter(|before| *before != first);
-            let stays = before.filter(|before| is_well(*before)).filter(|before| {
-                let onward = onward
-                    .entry(*before)
-                    .or_insert_with(|| Onward::from(graph, self.own, *before));
-                let cost = graph.cost(&shortest, to);
-                let excess = onward.as_ref().and_then(|by| by.excess(graph, to, cost));
-                excess.is_some_and(|excess| {
+            let cost = graph.cost(&shortest, to);
+            let heeds = |excess| may_be_planned(cost, excess);
+            if let Some(by) = plan(to).filter(|by| excess(*by, to, cost).is_some_and(heeds)) {
+                planned.insert(to);
+                hops.push((to, by));
+                continue;
+            }
+            // A way that was planned has no claim to be kept.
+            let before = self.to(to).filter(|_| !self.planned.contains(&to));
+            let stays = before.filter(|before| *before != first).filter(|before| {
+                excess(*before, to, cost).is_some_and(|excess| {
                     let since = self.kept.get(&to).copied().unwrap_or(now);
                     let left = since + patience(excess, cost);
                     if excess == 0 {
@@ -113,7 +139,7 @@ impl Hops {
             });
             hops.push((to, stays.unwrap_or(first)));
         }
-        self.kept = kept;
+        (self.kept, self.planned) = (kept, planned);
         let before = core::mem::replace(&mut self.hops, hops);
         moved(&before, &self.hops)
     }
@@ -133,6 +159,12 @@ impl Onward {
         let nearer = rest < shortest && shortest != UNREACHABLE;
         nearer.then(|| (self.weight + rest).saturating_sub(shortest))
     }
+}
+
+/// Whether a plan may ask for a way that costs so much besides the shortest. A link of the largest
+/// weight is for when there is no other way: its operator said so, or it is about to go.
+fn may_be_planned(shortest: u32, excess: u32) -> bool {
+    excess == 0 || shortest.saturating_add(excess) < u32::from(WEIGHT_MAX)
 }
 
 /// How long a way that costs so much besides the shortest may stay.

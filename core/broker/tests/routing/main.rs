@@ -4,6 +4,7 @@
 
 mod directory;
 mod map;
+mod plans;
 mod trees;
 mod ways;
 

@@ -5,7 +5,7 @@ use sangam_broker::LOST_GRACE;
 use super::*;
 
 /// A broker that has joined C by way of A, as A's id is lower than B's.
-fn listener() -> Broker {
+pub(super) fn listener() -> Broker {
     let mut broker = broker();
     broker.routing.add(broker.now, &filter("a/room/#")).unwrap();
     let said = broker.hears(TO_B, sources(B, &[C]));
@@ -14,7 +14,7 @@ fn listener() -> Broker {
 }
 
 /// What is asked of a neighbour, and of which one.
-fn joined(said: &[(LinkId, Message)]) -> Vec<(LinkId, Option<BrokerId>)> {
+pub(super) fn joined(said: &[(LinkId, Message)]) -> Vec<(LinkId, Option<BrokerId>)> {
     let asked = joins(said).into_iter();
     let asked = asked.filter(|(_, join)| !join.filters.is_empty());
     asked.map(|(link, join)| (link, join.avoid)).collect()

@@ -143,21 +143,21 @@ impl History {
 
 /// Running mean and variance (Welford, 1962).
 #[derive(Clone, Copy, Debug, Default)]
-struct Moments {
+pub(crate) struct Moments {
     count: u32,
     mean: f64,
     squares: f64,
 }
 
 impl Moments {
-    fn add(&mut self, value: f64) {
+    pub(crate) fn add(&mut self, value: f64) {
         self.count = self.count.saturating_add(1);
         let step = value - self.mean;
         self.mean += step / f64::from(self.count);
         self.squares += step * (value - self.mean);
     }
 
-    fn past(&self) -> Option<Past> {
+    pub(crate) fn past(&self) -> Option<Past> {
         (self.count > 1).then(|| Past {
             mean_ms: self.mean,
             deviation_ms: (self.squares / f64::from(self.count - 1)).sqrt(),

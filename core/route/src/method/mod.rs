@@ -16,6 +16,7 @@ mod router;
 mod thompson;
 mod via;
 
+pub(crate) use history::Moments;
 pub use history::Past;
 pub use link_state::LinkStateSettings;
 pub use report::{Arrival, Feedback, Probe, Report};

@@ -8,7 +8,7 @@ use sangam_broker::{LinkId, Route, RoutingInput, Snapshot, StreamInput};
 use sangam_link::Timing;
 use sangam_model::limits::HOP_LIMIT;
 use sangam_model::{Filter, Measured, MediaInfo, Random, StreamId, Time, Topic};
-use sangam_wire::Message;
+use sangam_wire::{Message, Plan};
 
 use super::broker::{Broker, Event, id_of};
 use super::traffic::Traffic;
@@ -136,6 +136,12 @@ impl Network {
             hop_limit: HOP_LIMIT,
         };
         self.event(broker, None, event);
+    }
+
+    /// A broker hears what a central scheduler publishes by the stream `from`.
+    pub fn lead(&mut self, broker: usize, from: StreamId, plan: &Plan) {
+        self.brokers[broker].routing.plan(self.now, from, plan);
+        self.pump(broker);
     }
 
     /// The broker handles everything so much later, as one without processor time does.

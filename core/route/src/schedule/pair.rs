@@ -1,0 +1,193 @@
+//! By which neighbour one broker gets what enters the network at another.
+
+use core::time::Duration;
+
+use sangam_model::{BrokerId, Measured, Time, hash};
+
+use crate::estimate::DEVIATIONS;
+use crate::method::{Arrival, Feedback, Moments, Past, Report, Settings};
+use crate::{Estimate, Method, Paths, Router};
+
+/// Decisions each second. The paper's scheduler makes one for each packet; what it plans is the
+/// path that nearly all of them take.
+const DECISIONS: u32 = 20;
+/// So many of them must be for another arm before it is planned: a plan moves the streams of
+/// whole conferences, while one packet's path is its own.
+const AGREED: u32 = 18;
+/// And what is measured now must be better by so many milliseconds and by this share.
+const MARGIN: (f64, f64) = (2.0, 0.1);
+/// How long a router remembers. The prior of Thompson sampling never forgets by itself: without
+/// this a scheduler would keep to yesterday's path.
+const MEMORY: Duration = Duration::from_secs(10);
+/// Reports of so many seconds count as one independent measurement in the history of an arm:
+/// queues last for seconds.
+const CORRELATED: u32 = 5;
+/// What links report is believed up to this: longer delays are told from each other by nobody.
+const MS_MAX: f64 = 10_000.0;
+
+/// What a way is like.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Figure {
+    /// Transmit latency, and what loss weighs.
+    transit_ms: f64,
+    /// Variance, in square milliseconds.
+    spread: f64,
+}
+
+/// A neighbour that is nearer to the origin.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Arm {
+    /// What the way by it costs on the map.
+    pub(super) cost: u32,
+    pub(super) peer: BrokerId,
+    /// From the origin to the broker that chooses.
+    pub(super) figure: Figure,
+}
+
+/// The choices of one broker for one origin.
+#[derive(Clone, Debug)]
+pub(super) struct Pair {
+    method: Method,
+    seed: u64,
+    /// What the numbers of paths mean.
+    peers: Vec<BrokerId>,
+    router: Router,
+    /// Since the router was made.
+    observed: Vec<Moments>,
+    begun: Time,
+    chosen: usize,
+    pub(super) planned: Time,
+}
+
+impl Figure {
+    pub(super) fn of(measured: &Measured) -> Self {
+        let link = Estimate::of(measured);
+        Self {
+            transit_ms: (link.mean_ms() + link.loss_ms()).min(MS_MAX),
+            spread: link.spread().min(MS_MAX * MS_MAX),
+        }
+    }
+
+    /// This way, and then another.
+    pub(super) fn and(self, other: Self) -> Self {
+        Self {
+            transit_ms: (self.transit_ms + other.transit_ms).min(MS_MAX),
+            spread: (self.spread + other.spread).min(MS_MAX * MS_MAX),
+        }
+    }
+
+    /// How long a receiver lets packets wait that come over it.
+    fn lag_ms(self) -> f64 {
+        DEVIATIONS * self.spread.sqrt()
+    }
+
+    /// What a method wants to be small: VCRoute predicts when packets are played, Via only when
+    /// they arrive.
+    fn latency_ms(self, method: Method) -> f64 {
+        match method {
+            Method::Via => self.transit_ms,
+            _ => self.transit_ms + self.lag_ms(),
+        }
+    }
+
+    fn arrival(self) -> Arrival {
+        let us = |ms: f64| (ms * 1e3) as i64;
+        Arrival {
+            transit_us: us(self.transit_ms),
+            jitter_us: us(self.spread.sqrt()),
+            lag_us: us(self.lag_ms()),
+        }
+    }
+}
+
+impl Pair {
+    /// Begins with the shortest way by the map, which is the first arm.
+    pub(super) fn new((method, seed): (Method, u64), now: Time, arms: &[Arm]) -> Self {
+        let mut pair = Self {
+            method,
+            seed,
+            peers: Vec::new(),
+            router: Router::new(method, Paths::parallel(1), &Settings::default()),
+            observed: Vec::new(),
+            begun: now,
+            chosen: 0,
+            planned: now,
+        };
+        pair.begin(now, arms, Vec::new());
+        pair
+    }
+
+    /// The arm that is planned now.
+    pub(super) fn choose(&mut self, now: Time, arms: &[Arm]) -> usize {
+        self.planned = now;
+        self.renew(now, arms);
+        for (path, (arm, observed)) in arms.iter().zip(&mut self.observed).enumerate() {
+            observed.add(arm.figure.latency_ms(self.method));
+            let report = Report::Arrived(arm.figure.arrival());
+            let path = path as u16;
+            let sent = now;
+            self.router.feedback(now, &Feedback { path, sent, report });
+        }
+        let mut votes = vec![0; arms.len()];
+        for _ in 0..DECISIONS {
+            let choice = self.router.choose(now, |_| None);
+            if let Some(votes) = votes.get_mut(usize::from(choice.path)) {
+                *votes += 1;
+            }
+        }
+        if let Some(agreed) = votes.iter().position(|votes| *votes >= AGREED)
+            && self.is_worth(arms, agreed)
+        {
+            self.chosen = agreed;
+        }
+        self.chosen
+    }
+
+    fn is_worth(&self, arms: &[Arm], other: usize) -> bool {
+        let latency_ms = |arm: usize| arms.get(arm).map(|arm| arm.figure.latency_ms(self.method));
+        match (latency_ms(self.chosen), latency_ms(other)) {
+            (Some(now), Some(then)) => now - then > MARGIN.0.max(MARGIN.1 * now),
+            _ => true,
+        }
+    }
+
+    /// Begins anew with other arms, or when the time has come; then with what was observed.
+    fn renew(&mut self, now: Time, arms: &[Arm]) {
+        let same = self.peers.iter().eq(arms.iter().map(|arm| &arm.peer));
+        if same && now - self.begun < MEMORY {
+            return;
+        }
+        let chosen = self.peers.get(self.chosen);
+        let stays = arms.iter().position(|arm| Some(&arm.peer) == chosen);
+        self.chosen = stays.unwrap_or(0);
+        let known = self.peers.iter().zip(&self.observed);
+        let known: Vec<_> = known.collect();
+        let past = |arm: &Arm| {
+            let of_peer = known.iter().find(|(peer, _)| **peer == arm.peer);
+            of_peer.and_then(|(_, observed)| observed.past())
+        };
+        let history = arms.iter().map(past).map(|past| {
+            let past = past.unwrap_or_default();
+            Past {
+                samples: past.samples / CORRELATED,
+                ..past
+            }
+        });
+        let history = history.collect();
+        self.begin(now, arms, history);
+    }
+
+    fn begin(&mut self, now: Time, arms: &[Arm], history: Vec<Past>) {
+        self.begun = now;
+        self.peers = arms.iter().map(|arm| arm.peer).collect();
+        self.observed = vec![Moments::default(); arms.len()];
+        let settings = Settings {
+            seed: hash::fold(self.seed ^ now.as_micros(), hash::KEY),
+            history,
+            refresh: Duration::MAX,
+            ..Settings::default()
+        };
+        let paths = Paths::parallel(arms.len());
+        self.router = Router::new(self.method, paths, &settings);
+    }
+}
