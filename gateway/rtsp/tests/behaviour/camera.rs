@@ -241,7 +241,7 @@ fn film(
         };
         send(&mut audio, (header, Flags::FRAME_START), &[SOUND; 50]);
         // Its pace, not something that is waited for.
-        thread::sleep(PAUSE);
+        thread::park_timeout(PAUSE);
     }
 }
 
