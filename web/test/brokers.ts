@@ -16,6 +16,8 @@ export interface Broker {
   origin: string;
   /** Where native clients and other brokers come in. */
   udp: string;
+  /** Address and port for media, UDP and TCP. */
+  webrtc: string;
   /** Ends it without a word, as a crash would. */
   kill(): Promise<void>;
 }
@@ -24,6 +26,7 @@ interface Ready {
   event: string;
   http: string;
   udp: string[];
+  webrtc: string[];
 }
 
 /** A number that is free now: two brokers must know each other's before they start. */
@@ -67,7 +70,9 @@ async function start({ name, host, http, others, more, variables }: Wanted): Pro
     child.kill("SIGKILL");
     await ended;
   };
-  return { origin: `http://${ready.http}`, udp: ready.udp[0] ?? "", kill };
+  const [udp = ""] = ready.udp;
+  const [webrtc = ""] = ready.webrtc;
+  return { origin: `http://${ready.http}`, udp, webrtc, kill };
 }
 
 /** A broker by itself, of which this machine needs no token. */

@@ -195,13 +195,17 @@ impl Input {
                     payload = taken.primary;
                     blocks = Some(taken.blocks());
                 }
+                // Padding, with which senders try the bandwidth. It goes on as it does without RED:
+                // left out, it would be a loss to everybody who counts.
+                _ if payload.is_empty() => rtp.payload_type = own,
                 _ => return means.counts.red_malformed.one(),
             }
         }
         if rtp.payload_type != own {
             return;
         }
-        if let Some(recovery) = &mut self.recovery {
+        // Padding is no sound: nothing is missing before it, and it is missing nowhere.
+        if let Some(recovery) = self.recovery.as_mut().filter(|_| !payload.is_empty()) {
             if !recovery.came(rtp.sequence, rtp.timestamp) {
                 return means.counts.red_late.one();
             }

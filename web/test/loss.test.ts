@@ -1,0 +1,85 @@
+/** Sound over a network that loses packets: redundancy brings them back, on both ways. */
+
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { two, type Broker } from "./brokers";
+import { lossy, type Lossy } from "./lossy";
+import { enter, person, type Person } from "./people";
+import { hears, until } from "./senses";
+
+/** Where brokers say that they are; only Bert's is there, behind the network that loses. */
+const PUBLIC = "127.0.0.2";
+
+let brokers: [Broker, Broker];
+let network: Lossy;
+let direct: Lossy;
+let anna: Person;
+let bert: Person;
+
+beforeAll(async () => {
+  brokers = await two("127.0.0.1", { SANGAM_WEBRTC_PUBLIC: PUBLIC });
+  direct = await lossy(PUBLIC, brokers[0].webrtc, 0);
+  network = await lossy(PUBLIC, brokers[1].webrtc, 10);
+  const origins = brokers.map((one) => one.origin);
+  [anna, bert] = await Promise.all([
+    person("Anna", 520, origins), person("Bert", 1_340, origins),
+  ]);
+});
+
+afterAll(async () => {
+  await Promise.all([anna?.leave(), bert?.leave()]);
+  await Promise.all((brokers ?? []).map((one) => one.kill()));
+  [network, direct].forEach((one) => one?.close());
+});
+
+interface Heard {
+  packetsLost: number;
+  totalSamplesReceived: number;
+  concealedSamples: number;
+}
+
+/** What a page's browser says of the sound that comes in: the sum of all of it. */
+function heard(one: Person): Promise<Heard> {
+  return one.page.evaluate(async () => {
+    const { connections } = globalThis as unknown as { connections: Set<RTCPeerConnection> };
+    const sum = { packetsLost: 0, totalSamplesReceived: 0, concealedSamples: 0 };
+    for (const connection of connections) {
+      for (const stat of (await connection.getStats()).values()) {
+        if (stat.type !== "inbound-rtp" || stat.kind !== "audio") continue;
+        for (const name of Object.keys(sum) as (keyof typeof sum)[]) {
+          sum[name] += Number(stat[name] ?? 0);
+        }
+      }
+    }
+    return sum;
+  });
+}
+
+/** What a broker counts of redundancy. */
+async function counted({ origin }: Broker, what: string): Promise<number> {
+  const all = await (await fetch(`${origin}/metrics`)).text();
+  return Number(all.match(new RegExp(`^sangam_webrtc_red_${what}_total (\\d+)$`, "m"))?.[1]);
+}
+
+test("lost sound comes with the next packet, there and back", async () => {
+  await enter(anna, `${brokers[0].origin}/m/meet/weekly`);
+  await enter(bert, `${brokers[1].origin}/m/meet/weekly`);
+  await Promise.all([hears(anna.page, bert.tone), hears(bert.page, anna.tone)]);
+  const recovered = () => counted(brokers[1], "recovered");
+  const missed = async () => network.lost.there - (await recovered());
+  await until("packets that come back to the broker", recovered, (packets) => packets >= 10);
+  // What was lost while the connection came about is gone, and nothing after that.
+  const before = await missed();
+  await until("more of them", recovered, (packets) => packets >= 40);
+  // The last one may be on its way.
+  expect(await missed()).toBeLessThanOrEqual(before + 1);
+  const lost = (now: Heard) => now.packetsLost >= 30;
+  await until("much is lost on its way to Bert", () => heard(bert), lost);
+  // One packet in ten on both ways, of which they miss next to nothing.
+  for (const one of [anna, bert]) {
+    const sound = await heard(one);
+    expect(sound.concealedSamples).toBeLessThan(sound.totalSamplesReceived / 50);
+  }
+  expect(network.lost.back).toBeGreaterThanOrEqual(30);
+  for (const broker of brokers) expect(await counted(broker, "malformed")).toBe(0);
+  expect([...anna.faults, ...bert.faults]).toEqual([]);
+});
