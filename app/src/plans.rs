@@ -4,12 +4,13 @@ use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::Duration;
 
-use sangam_client::{Buffers, Client, ClientError, ClientOptions, Target};
+use sangam_client::{Client, ClientError, Target};
 use sangam_control::monitor::PlanListener;
 use sangam_node::Broker;
 use sangam_wire::PlanMethod;
 
 use crate::exit::{Failure, io};
+use crate::monitor;
 
 /// How long the thread waits before it looks whether the broker is still there.
 const WAIT: Duration = Duration::from_secs(1);
@@ -22,7 +23,7 @@ pub(crate) fn follow(broker: &Arc<Broker>, method: PlanMethod) -> Result<(), Fai
     let door = broker.system_door().map_err(io("cannot hear of plans"))?;
     let broker = Arc::downgrade(broker);
     let run = move || {
-        let listener = Client::connect(Target::Door(door), options());
+        let listener = Client::connect(Target::Door(door), monitor::options());
         match listener.and_then(PlanListener::new) {
             Ok(listener) => listen(listener, method, &broker),
             Err(ClientError::Closed) => {}
@@ -47,18 +48,5 @@ fn listen(mut listener: PlanListener, method: PlanMethod, broker: &Weak<Broker>)
                 tracing::debug!(%from, theirs, "plans by another method are not followed");
             }
         }
-    }
-}
-
-/// Few: an event or two each second.
-fn options() -> ClientOptions {
-    ClientOptions {
-        queue: 256,
-        send_buffers: Buffers {
-            small: 64,
-            large: 64,
-        },
-        trace_every: 0,
-        ..ClientOptions::default()
     }
 }

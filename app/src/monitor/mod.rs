@@ -103,8 +103,9 @@ impl Drop for Monitor {
     }
 }
 
-/// Few and small: a report each second, and a digest of each broker of a cell.
-fn options() -> ClientOptions {
+/// Of a broker's own client that says and hears little: a report or a plan each second, and a digest
+/// of each broker of a cell.
+pub(crate) fn options() -> ClientOptions {
     ClientOptions {
         queue: 256,
         send_buffers: Buffers {

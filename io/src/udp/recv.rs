@@ -10,6 +10,7 @@ use super::control::{Control, Received};
 use super::send::empty_header;
 use super::{Address, UdpSocket};
 
+/// Bytes of a line of the cache.
 const LINE: usize = 64;
 /// Rooms that lie a power of two apart share the few places that a cache has for their first
 /// lines, and short datagrams fill nothing else.

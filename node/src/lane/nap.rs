@@ -7,11 +7,12 @@ use std::time::Duration;
 
 use sangam_model::Time;
 
-/// Packets per second from which on it is worth it: so many that a nap gathers several.
+/// Messages per second from which on it is worth it: so many that a nap gathers several. What the
+/// kernel joined (GRO) is one message, as it woke the lane once.
 const BUSY: f64 = 30_000.0;
 /// How long to look before the rate is known.
 const WINDOW: Duration = Duration::from_millis(2);
-/// What a packet may wait longer for it. An audio frame lasts eighty times as long.
+/// How much longer a packet may wait for it. An audio frame lasts eighty times as long.
 const NAP: Duration = Duration::from_micros(250);
 
 /// How much has come lately.
@@ -19,25 +20,25 @@ const NAP: Duration = Duration::from_micros(250);
 pub(super) struct Naps {
     /// Begin of the window.
     since: Time,
-    /// Packets in it.
-    packets: usize,
+    /// Messages in it.
+    messages: usize,
     /// What the window before it had.
     busy: bool,
 }
 
 impl Naps {
-    /// That many packets were received.
-    pub(super) fn received(&mut self, packets: usize) {
-        self.packets += packets;
+    /// That many messages were received.
+    pub(super) fn received(&mut self, messages: usize) {
+        self.messages += messages;
     }
 
     /// How long to nap before the next wait, if at all. To be asked whenever nothing is left to do.
     pub(super) fn next(&mut self, now: Time) -> Option<Duration> {
         let span = now - self.since;
         if span >= WINDOW {
-            self.busy = self.packets as f64 >= BUSY * span.as_secs_f64();
+            self.busy = self.messages as f64 >= BUSY * span.as_secs_f64();
             self.since = now;
-            self.packets = 0;
+            self.messages = 0;
         }
         self.busy.then_some(NAP)
     }
@@ -47,16 +48,16 @@ impl Naps {
 mod tests {
     use super::*;
 
-    /// Whether the lane naps after `packets` in each of some milliseconds.
-    fn naps(packets_per_ms: &[usize]) -> Vec<bool> {
+    /// Whether the lane naps after `messages` in each of some milliseconds.
+    fn naps(messages_per_ms: &[usize]) -> Vec<bool> {
         let mut naps = Naps::default();
         let mut ms = 0;
-        let mut after = |packets: &usize| {
+        let mut after = |messages: &usize| {
             ms += 1;
-            naps.received(*packets);
+            naps.received(*messages);
             naps.next(Time::from_millis(ms)).is_some()
         };
-        packets_per_ms.iter().map(&mut after).collect()
+        messages_per_ms.iter().map(&mut after).collect()
     }
 
     #[test]

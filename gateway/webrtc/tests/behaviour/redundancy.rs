@@ -20,13 +20,19 @@ fn whole(packets: &[&RtpPacket]) -> bool {
     })
 }
 
-#[test]
-fn sound_that_is_lost_on_its_way_here_comes_with_the_next() {
+/// Who publishes redundant sound, and who plays it without.
+fn redundant_to_plain() -> (Stage, Peer, Peer) {
     let stage = Stage::new();
     let mut publisher = Peer::redundant(Kind::Sends);
     let mut player = Peer::new(Kind::Receives);
     stage.publish(&mut publisher, "demo/anna");
     stage.play(&mut player, "demo/anna");
+    (stage, publisher, player)
+}
+
+#[test]
+fn sound_that_is_lost_on_its_way_here_comes_with_the_next() {
+    let (stage, mut publisher, mut player) = redundant_to_plain();
     assert!(publisher.red().is_some() && player.red().is_none());
     publisher.drops = 5;
     let enough = |player: &Peer| player.sounds().len() >= 100;
@@ -83,11 +89,7 @@ fn who_prefers_it_gets_sound_with_the_packet_before() {
 
 #[test]
 fn redundancy_that_is_none_is_counted_and_harms_nobody() {
-    let stage = Stage::new();
-    let mut publisher = Peer::redundant(Kind::Sends);
-    let mut player = Peer::new(Kind::Receives);
-    stage.publish(&mut publisher, "demo/anna");
-    stage.play(&mut player, "demo/anna");
+    let (stage, mut publisher, mut player) = redundant_to_plain();
     let red = publisher.red().unwrap();
     // 300 blocks, as many as one datagram holds; others begin and end where they should not.
     let many = [0xef_u8, 0x0f, 0x00, 0x00].repeat(300);
@@ -118,11 +120,7 @@ fn redundancy_that_is_none_is_counted_and_harms_nobody() {
 
 #[test]
 fn padding_goes_on_as_without_redundancy() {
-    let stage = Stage::new();
-    let mut publisher = Peer::redundant(Kind::Sends);
-    let mut player = Peer::new(Kind::Receives);
-    stage.publish(&mut publisher, "demo/anna");
-    stage.play(&mut player, "demo/anna");
+    let (stage, mut publisher, mut player) = redundant_to_plain();
     let red = publisher.red().unwrap();
     // Left out, it would be a loss in everybody's eyes.
     let is_padding = |packet: &RtpPacket| packet.payload.is_empty();
