@@ -103,8 +103,8 @@ impl Drop for Monitor {
     }
 }
 
-/// Of a broker's own client that says and hears little: a report or a plan each second, and a digest
-/// of each broker of a cell.
+/// Of a broker's own client that says and hears little: a report or a plan each second, and a
+/// digest of each broker of a cell.
 pub(crate) fn options() -> ClientOptions {
     ClientOptions {
         queue: 256,
