@@ -319,7 +319,10 @@ impl Dialer {
             return self.give_up(now, (Refusal::Identity, welcome.version), None);
         }
         let timing = match self.config.role {
-            Role::Client => Timing::dialing(Duration::from_millis(welcome.keepalive_ms.into())),
+            Role::Client => {
+                let keepalive = Duration::from_millis(welcome.keepalive_ms.into());
+                Timing::dialing(keepalive, &mut self.random)
+            }
             Role::Broker(..) if self.config.in_order => Timing::BROKER_BY_STREAM,
             Role::Broker(..) => Timing::BROKER,
         };

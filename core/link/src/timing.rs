@@ -2,6 +2,7 @@
 
 use core::time::Duration;
 
+use sangam_model::Random;
 use sangam_model::limits::CONTROL_QUEUE_MAX;
 
 /// Control messages that may wait for a neighbour broker: every stream of a broker announced
@@ -11,8 +12,12 @@ const BROKER_QUEUE_MAX: usize = 2 * (65_536 + 2_048);
 /// Shorter keep-alive intervals from a peer are taken as this one.
 const KEEPALIVE_MIN: Duration = Duration::from_millis(20);
 
-/// Silence after which a client asks its broker whether it lives.
+/// Silence after which a client asks its broker whether it lives, with up to a half more at random:
+/// the clients of a meeting fall silent together.
 const CLIENT_PROBE: Duration = Duration::from_millis(500);
+/// A client pings earlier by up to this share of `keepalive` at random. What makes all of them
+/// ask at once, a pause of the stream, would have them ask at once for ever otherwise.
+const EARLIER: u32 = 4;
 /// Silence after which a client's broker is dead, if `keepalive` does not say so before.
 const CLIENT_DEAD: Duration = Duration::from_secs(2);
 
@@ -58,14 +63,16 @@ impl Timing {
         ..Self::BROKER
     };
 
-    /// A client's end: it pings every `keepalive`, and when the broker has been silent for half a
-    /// second, and gives up after 2 s of silence, or three times `keepalive` if that is less.
+    /// A client's end: it pings every three quarters to the whole of `keepalive`, and when the
+    /// broker has been silent for 500 to 750 ms, both drawn once, and gives up after 2 s of
+    /// silence, or three times `keepalive` if that is less.
     #[must_use]
-    pub fn dialing(keepalive: Duration) -> Self {
+    pub fn dialing(keepalive: Duration, random: &mut Random) -> Self {
         let accepting = Self::accepting(keepalive);
+        let keepalive = keepalive.max(KEEPALIVE_MIN);
         Self {
-            ping: Some(keepalive.max(KEEPALIVE_MIN)),
-            probe_after: Some(CLIENT_PROBE),
+            ping: Some(keepalive - random.time(keepalive / EARLIER)),
+            probe_after: Some(CLIENT_PROBE + random.time(CLIENT_PROBE / 2)),
             dead_after: accepting.dead_after.min(CLIENT_DEAD),
             ..accepting
         }

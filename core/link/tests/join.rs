@@ -115,12 +115,14 @@ fn a_link_outlives_a_bad_path() {
 }
 
 #[test]
-fn an_idle_link_costs_two_datagrams_for_each_half_second() {
-    let mut pair = Pair::joined(config(6), Path::delay(5));
-    let before = pair.sent;
-    pair.run(Duration::from_secs(60));
-    let sent = pair.sent - before;
-    assert!((230..=242).contains(&sent), "{sent}");
+fn an_idle_link_costs_two_datagrams_for_each_half_to_three_quarters_of_a_second() {
+    for seed in 1..=20 {
+        let mut pair = Pair::joined(config(seed), Path::delay(5));
+        let before = pair.sent;
+        pair.run(Duration::from_secs(60));
+        let sent = pair.sent - before;
+        assert!((154..=242).contains(&sent), "{sent}");
+    }
 }
 
 #[test]
