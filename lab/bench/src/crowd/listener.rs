@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{self, Receiver, Sender, SyncSender, TryRecvError};
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use sangam_model::Time;
 
@@ -19,6 +20,10 @@ use crate::measure::{Reception, Window};
 const CROWD_BUFFER: usize = 64 << 20;
 /// Room of a measured receiver's socket.
 const PROBE_BUFFER: usize = 4 << 20;
+
+/// For so long a participant that does not read takes its broker for alive: longer than the time
+/// between two pings, so that it costs the processors nothing in between.
+const DEAF_FOR: Duration = Duration::from_secs(10);
 
 /// A running thread of receiving participants.
 pub(crate) struct Listener {
@@ -184,8 +189,11 @@ fn run(
         }
         station.wait(Time::NEVER)?;
         station.receive(|number, event, now| ears.take(number, event, now))?;
-        // Who does not read cannot hear; it takes its broker for alive.
-        station.tend(|number| deaf || ears.heard(number));
+        station.tend(|number, now| match deaf {
+            // Who does not read cannot hear; it takes its broker for alive.
+            true => Some(now + DEAF_FOR),
+            false => ears.heard(number).then_some(now),
+        });
         tally.silent.store(ears.silent(), Ordering::Relaxed);
     }
     station.close();

@@ -110,17 +110,15 @@ impl Peers {
         }
     }
 
-    /// Serves the participants whose time has come. `heard` tells who has heard the broker
-    /// since the last time without a frame having come.
-    pub(super) fn expire(&mut self, now: Time, mut heard: impl FnMut(usize) -> bool) {
+    /// Serves the participants whose time has come. `heard` tells until when one has heard the
+    /// broker, if at all since the last time, without a frame having come.
+    pub(super) fn expire(&mut self, now: Time, mut heard: impl FnMut(usize, Time) -> Option<Time>) {
         let mut due = std::mem::take(&mut self.due);
         self.wheel.expired(now, &mut due);
         for number in due.drain(..) {
             let number = number as usize;
-            if heard(number)
-                && let Some(peer) = self.list.get_mut(number)
-            {
-                peer.heard(now);
+            if let (Some(at), Some(peer)) = (heard(number, now), self.list.get_mut(number)) {
+                peer.heard(at);
             }
             self.serve(number, now);
         }

@@ -165,7 +165,7 @@ impl Studio {
             self.turned = clock::now();
             self.send_due();
             self.answer()?;
-            self.station.tend(|_| false);
+            self.station.tend(|_, _| None);
         }
         self.station.close();
         Ok(self.published)

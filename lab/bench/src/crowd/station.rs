@@ -186,8 +186,8 @@ impl Station {
         Ok(())
     }
 
-    /// Timers, joins, what is to be sent, and the tally.
-    pub(super) fn tend(&mut self, heard: impl FnMut(usize) -> bool) {
+    /// Timers, joins, what is to be sent, and the tally. `heard` as [`Peers::expire`] has it.
+    pub(super) fn tend(&mut self, heard: impl FnMut(usize, Time) -> Option<Time>) {
         let now = clock::now();
         self.peers.expire(now, heard);
         self.peers.admit(now);
