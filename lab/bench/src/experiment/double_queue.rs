@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::{Reports, columns, loaded, one_meeting, receivers, row_span, scaled};
 use crate::args::{Options, Receivers};
 use crate::error::Error;
-use crate::load::Media;
+use crate::load::{Load, Media};
 use crate::paper;
 use crate::process::Queuing;
 use crate::progress::Progress;
@@ -52,6 +52,7 @@ pub(super) fn run(options: &Options) -> Result<Reports, Error> {
         measure(&mut report, &case, row_span(options))?;
         progress.step();
     }
+    let load = Load::of(Media::Video);
     for queuing in [Queuing::Single, Queuing::Double] {
         progress.at(&format!("{} queue, first broker loaded", queuing.name()));
         let case = |many| Case {
@@ -62,7 +63,7 @@ pub(super) fn run(options: &Options) -> Result<Reports, Error> {
         };
         let many = loaded::find(|users| {
             let outcome = scenario::run(&plan(&case(users), SEARCH_SPAN))?;
-            Ok(loaded::load_percent(&outcome, 0))
+            Ok(loaded::load_percent(&outcome, 0, &load))
         })?;
         let many = scaled(many, options);
         let outcome = measure(&mut report, &case(many), row_span(options))?;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::{Reports, columns, loaded, row_span, scaled};
 use crate::args::{Options, Receivers};
 use crate::error::Error;
-use crate::load::Media;
+use crate::load::{Load, Media};
 use crate::process::Queuing;
 use crate::progress::Progress;
 use crate::report::{Bound, Report, Row};
@@ -33,9 +33,10 @@ pub(super) fn run(options: &Options) -> Result<Reports, Error> {
     let mut report = Report::new("hop", "What a broker on the way adds to a video event");
     let mut progress = Progress::new(4);
     progress.at("how many participants a broker could carry");
+    let load = Load::of(Media::Video);
     let many = loaded::find(|users| {
         let outcome = pass(&[2, users, FEW], SEARCH_SPAN)?;
-        Ok(loaded::load_percent(&outcome, BETWEEN))
+        Ok(loaded::load_percent(&outcome, BETWEEN, &load))
     })?;
     let many = scaled(many, options);
     progress.step();

@@ -2,6 +2,7 @@
 
 use super::BAD_PERCENT_MAX;
 use crate::error::Error;
+use crate::load::Load;
 use crate::report::{Bound, Verdict};
 use crate::scenario::Outcome;
 
@@ -59,11 +60,11 @@ pub(super) fn busiest_percent(outcome: &Outcome, broker: usize) -> f64 {
     })
 }
 
-/// The same for a search: a broker that drops, or is late, is beyond its capacity, however little
-/// of a core others on the machine leave to it.
-pub(super) fn load_percent(outcome: &Outcome, broker: usize) -> f64 {
+/// The same for a search in short runs of `load`: a broker that drops, or is late, is beyond its
+/// capacity, however little of a core others on the machine leave to it.
+pub(super) fn load_percent(outcome: &Outcome, broker: usize, load: &Load) -> f64 {
     let dropped: f64 = outcome.drops().values().sum();
-    let is_over = dropped > 0.0 || outcome.worst_percent() > BAD_PERCENT_MAX;
+    let is_over = dropped > 0.0 || outcome.worst_percent_of(load) > BAD_PERCENT_MAX;
     beyond(busiest_percent(outcome, broker), is_over)
 }
 
