@@ -60,8 +60,15 @@ enum Audience {
 }
 
 impl Hub {
-    /// Takes a connection; the older ones of its member are over.
-    pub(super) fn connect(&mut self, number: u64, member: MemberId, sink: Sender<Told>) {
+    /// Takes a connection, and the older ones of its member are over; or, if its member has a later
+    /// one, this one is. Whether it was taken.
+    pub(super) fn connect(&mut self, number: u64, member: MemberId, sink: Sender<Told>) -> bool {
+        let known = self.connections.get(&member);
+        if known.is_some_and(|known| known.number > number) {
+            // One that was given up may wait longer to be let in than the one after it.
+            let _ = sink.try_send(Told::Bye("replaced"));
+            return false;
+        }
         self.dismiss(member, "replaced");
         let connection = Connection {
             number,
@@ -69,16 +76,17 @@ impl Hub {
             behind: false,
         };
         self.connections.insert(member, connection);
+        true
     }
 
-    /// A connection is gone; whether its member has no other.
+    /// A connection is gone, or never came about; whether its member has no other.
     pub(super) fn disconnect(&mut self, number: u64, member: MemberId) -> bool {
         let known = self.connections.get(&member);
-        let present = known.is_some_and(|connection| connection.number == number);
-        if present {
-            self.connections.remove(&member);
+        if known.is_some_and(|known| known.number != number) {
+            return false;
         }
-        present
+        self.connections.remove(&member);
+        true
     }
 
     pub(super) fn len(&self) -> usize {

@@ -78,6 +78,7 @@ pub(super) async fn upgrade(
 }
 
 async fn serve(api: Api, id: SessionId, mut socket: WebSocket) {
+    let number = api.sessions.begin();
     let greeted = match tokio::time::timeout(GREETING, greeting(&mut socket)).await {
         Ok(Some(greeting)) => come_in(&api, &id, greeting).await,
         Ok(None) => return,
@@ -96,16 +97,13 @@ async fn serve(api: Api, id: SessionId, mut socket: WebSocket) {
         "servers": servers,
     });
     let (sink, told) = mpsc::channel(TOLD_MAX);
-    if !say(&mut socket, welcome).await {
+    let is_there = say(&mut socket, welcome).await
+        && api.sessions.connect(&id, (member, number), sink).is_ok();
+    if !is_there {
         // It may come back with a key that it has from before, or never.
-        let _ = api.sessions.input(&id, Input::Lost(member)).await;
+        api.sessions.disconnect(&id, member, number).await;
         return;
     }
-    let Ok(number) = api.sessions.connect(&id, member, sink) else {
-        // As above.
-        let _ = api.sessions.input(&id, Input::Lost(member)).await;
-        return;
-    };
     let mut line = Line {
         api: &api,
         id: &id,

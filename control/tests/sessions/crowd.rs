@@ -27,7 +27,9 @@ async fn crowd(stage: &Stage) -> Vec<Receiver<Told>> {
                     panic!("one does not get in");
                 };
                 let (sink, told) = mpsc::channel(TOLD_MAX);
-                stage.sessions.connect(&weekly(), member, sink).unwrap();
+                let number = stage.sessions.begin();
+                let way = (member, number);
+                stage.sessions.connect(&weekly(), way, sink).unwrap();
                 channels.push(told);
             }
         }

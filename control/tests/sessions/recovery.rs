@@ -119,7 +119,11 @@ async fn a_member_that_does_not_read_is_told_the_state_when_it_does() {
     stage.post("/v1/sessions", WEEKLY).await;
     let anna = join(&stage, "anna").await;
     let (sink, mut told) = mpsc::channel(sangam_control::session::TOLD_MAX);
-    stage.sessions.connect(&weekly(), anna, sink).unwrap();
+    let number = stage.sessions.begin();
+    stage
+        .sessions
+        .connect(&weekly(), (anna, number), sink)
+        .unwrap();
     for number in 0..400 {
         let name = format!("anna {number}");
         ask(&stage, anna, Command::Name { name }).await.unwrap();
@@ -132,4 +136,47 @@ async fn a_member_that_does_not_read_is_told_the_state_when_it_does() {
         }
     }
     assert_eq!(last["type"], "state");
+}
+
+#[tokio::test]
+async fn the_last_connection_to_begin_stays_in_whatever_order_they_are_let_in() {
+    let stage = Stage::new();
+    stage.post("/v1/sessions", WEEKLY).await;
+    let anna = join(&stage, "anna").await;
+    let sessions = &stage.sessions;
+    let away = async || {
+        let read = move |session: &Session| session.member(anna).map(|one| one.away_ms.is_some());
+        sessions.read(&weekly(), read).await.unwrap()
+    };
+    let connect = |number| {
+        let (sink, told) = mpsc::channel(sangam_control::session::TOLD_MAX);
+        sessions.connect(&weekly(), (anna, number), sink).unwrap();
+        told
+    };
+    // The first was given up, and waited for its session as long as the second.
+    let (first, second) = (sessions.begin(), sessions.begin());
+    let mut stays = connect(second);
+    let mut given_up = connect(first);
+    let mut last = None;
+    while let Some(told) = given_up.recv().await {
+        last = Some(told);
+    }
+    assert!(matches!(last, Some(Told::Bye("replaced"))), "{last:?}");
+    sessions.disconnect(&weekly(), anna, first).await;
+    assert_eq!(away().await, Some(false));
+    while let Ok(told) = stays.try_recv() {
+        assert!(!matches!(told, Told::Bye(_)), "{told:?}");
+    }
+
+    // The end of one is heard of between the greeting of the next and its connection.
+    let third = sessions.begin();
+    let resume = Input::Resume(anna, Key("anna".to_owned()));
+    sessions.input(&weekly(), resume).await.unwrap();
+    sessions.disconnect(&weekly(), anna, second).await;
+    assert_eq!(away().await, Some(true));
+    let _stays = connect(third);
+    assert_eq!(away().await, Some(false));
+    // One that never came about takes nobody's place either.
+    sessions.disconnect(&weekly(), anna, sessions.begin()).await;
+    assert_eq!(away().await, Some(false));
 }

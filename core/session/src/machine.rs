@@ -21,6 +21,9 @@ pub enum Input {
     Resume(MemberId, Key),
     /// A member's connection is gone.
     Lost(MemberId),
+    /// A member is connected after all: it has proved who it is, and an older connection of it was
+    /// lost since.
+    Found(MemberId),
     /// A service became ready, or stopped to be.
     Service(String, bool),
     /// The deadline passed.
@@ -118,6 +121,10 @@ impl Machine {
                     let member = member.id;
                     self.emit(Event::Away { member });
                 }
+                Ok(Answer::Done)
+            }
+            Input::Found(member) => {
+                self.back(member);
                 Ok(Answer::Done)
             }
             Input::Service(name, ready) => self.service(name, ready),

@@ -271,6 +271,10 @@ fn whoever_was_cut_off_comes_back_to_its_place_and_nobody_in_its_name() {
         .unwrap();
     assert_eq!(meeting.holders(), [anna]);
     meeting.take(Input::Lost(anna)).unwrap();
+    meeting.take(Input::Found(anna)).unwrap();
+    meeting.wait(limits::AWAY_MS_MAX);
+    assert_eq!(meeting.holders(), [anna]);
+    meeting.take(Input::Lost(anna)).unwrap();
     meeting.wait(limits::AWAY_MS_MAX);
     assert_eq!(meeting.machine.session().members_len(), 0);
     let mut last = None;

@@ -16,6 +16,7 @@ enum Step {
     Join(u8, Role, bool),
     Resume(u32),
     Lost(u32),
+    Found(u32),
     Service(bool),
     Ask(Option<u32>, Command),
     TakeOver,
@@ -107,6 +108,7 @@ fn step() -> impl Strategy<Value = Step> {
             .prop_map(|(who, role, admin)| Step::Join(who, role, admin)),
         1 => (1_u32..12).prop_map(Step::Resume),
         1 => (1_u32..12).prop_map(Step::Lost),
+        1 => (1_u32..12).prop_map(Step::Found),
         1 => any::<bool>().prop_map(Step::Service),
         2 => (caller(), about_people()).prop_map(|(who, what)| Step::Ask(who, what)),
         6 => (caller(), about_floors()).prop_map(|(who, what)| Step::Ask(who, what)),
@@ -168,6 +170,7 @@ impl World {
             Step::Join(who, role, admin) => Input::Join(joining(who, role, admin)),
             Step::Resume(member) => Input::Resume(MemberId(member), Key(format!("{:064x}", 3))),
             Step::Lost(member) => Input::Lost(MemberId(member)),
+            Step::Found(member) => Input::Found(MemberId(member)),
             Step::Service(ready) => Input::Service("mixer".to_owned(), ready),
             Step::Ask(who, command) => {
                 let caller = who.map_or(Caller::Operator, |who| Caller::Member(MemberId(who)));

@@ -259,7 +259,12 @@ impl Hall {
         // A new channel has room.
         let _ = sink.try_send(reach);
         let _ = sink.try_send(state);
-        hosted.hub.connect(number, member, sink);
+        if hosted.hub.connect(number, member, sink) {
+            // The connection before may have ended after this one was let in.
+            let now = Time::from_millis((self.options.clock)());
+            let _ = hosted.machine.handle(now, Input::Found(member));
+            self.touched.insert(id.clone());
+        }
     }
 
     fn forget(&mut self, id: &SessionId) -> Result<Answer, Failure> {

@@ -252,23 +252,27 @@ impl Sessions {
         answered.await.map_err(|_| Failure::Stopped)
     }
 
-    /// Connects a member: it is told of everything from now on. The number is for
-    /// [`Self::disconnect`].
+    /// The number of a connection that begins: of several of one member the last to begin stays,
+    /// in whatever order they are let in.
+    #[must_use]
+    pub fn begin(&self) -> u64 {
+        self.counters.next.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Connects a member: it is told of everything from now on. The number is of [`Self::begin`].
     ///
     /// # Errors
     /// [`Failure::Stopped`], [`Failure::Busy`].
     pub fn connect(
         &self,
         id: &SessionId,
-        member: MemberId,
+        (member, number): (MemberId, u64),
         sink: mpsc::Sender<Told>,
-    ) -> Result<u64, Failure> {
-        let number = self.counters.next.fetch_add(1, Ordering::Relaxed);
-        self.send(Ask::Connect(id.clone(), member, number, sink))?;
-        Ok(number)
+    ) -> Result<(), Failure> {
+        self.send(Ask::Connect(id.clone(), member, number, sink))
     }
 
-    /// A connection is gone.
+    /// A connection is gone, or did not come about.
     pub async fn disconnect(&self, id: &SessionId, member: MemberId, number: u64) {
         let mut ask = Ask::Disconnect(id.clone(), member, number);
         // A full queue is no reason to keep a member that is gone.

@@ -71,10 +71,15 @@ impl Machine {
         if !self.session.is_key_of(member, key) {
             return Err(Refusal::WrongKey);
         }
-        if self.known(member)?.away_ms.is_some() {
+        self.back(member);
+        Ok(member)
+    }
+
+    pub(crate) fn back(&mut self, member: MemberId) {
+        let known = self.session.member(member);
+        if known.is_some_and(|known| known.away_ms.is_some()) {
             self.emit(Event::Back { member });
         }
-        Ok(member)
     }
 
     /// Somebody is gone, and with it all it held.
