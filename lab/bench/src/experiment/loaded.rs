@@ -30,6 +30,7 @@ const GROWTH_MAX: f64 = 4.0;
 pub(super) fn find(mut load: impl FnMut(usize) -> Result<f64, Error>) -> Result<usize, Error> {
     let mut users = FIRST;
     let mut nearest = (f64::INFINITY, users);
+    let mut least_over = 2 * USERS_MAX;
     for _ in 0..STEPS {
         let percent = load(users)?;
         if percent.is_nan() || percent <= 0.0 {
@@ -41,7 +42,13 @@ pub(super) fn find(mut load: impl FnMut(usize) -> Result<f64, Error>) -> Result<
             nearest = (off, users);
         }
         let factor = (LOADED / percent).min(GROWTH_MAX);
-        let next = ((users as f64 * factor) as usize).clamp(1, USERS_MAX);
+        let mut next = ((users as f64 * factor) as usize).clamp(1, USERS_MAX);
+        if percent >= OVER {
+            least_over = least_over.min(users);
+        } else if users < least_over {
+            // It may be late before it is loaded so far: as near to that as it goes.
+            next = next.min(usize::midpoint(users, least_over));
+        }
         if off <= NEAR_ENOUGH || next == users {
             break;
         }
@@ -116,6 +123,14 @@ mod tests {
         let users = find(|users| Ok(beyond(share(users), users > 10_000)));
         let users = users.expect("it ends");
         assert!((7_000..=10_000).contains(&users), "{users}");
+    }
+
+    #[test]
+    fn a_broker_that_is_late_below_the_load_gets_nearly_as_many_as_it_serves_in_time() {
+        // At 75 % of a core it begins to be late.
+        let share = |users: usize| users as f64 / 200.0;
+        let users = find(|users| Ok(beyond(share(users), users > 15_000))).expect("it ends");
+        assert!((14_000..=15_000).contains(&users), "{users}");
     }
 
     #[test]
