@@ -78,7 +78,7 @@ pub(super) async fn upgrade(
 }
 
 async fn serve(api: Api, id: SessionId, mut socket: WebSocket) {
-    let number = api.sessions.begin();
+    let number = api.sessions.connection_number();
     let greeted = match tokio::time::timeout(GREETING, greeting(&mut socket)).await {
         Ok(Some(greeting)) => come_in(&api, &id, greeting).await,
         Ok(None) => return,
@@ -97,8 +97,8 @@ async fn serve(api: Api, id: SessionId, mut socket: WebSocket) {
         "servers": servers,
     });
     let (sink, told) = mpsc::channel(TOLD_MAX);
-    let is_there = say(&mut socket, welcome).await
-        && api.sessions.connect(&id, (member, number), sink).is_ok();
+    let is_there =
+        say(&mut socket, welcome).await && api.sessions.connect(&id, member, number, sink).is_ok();
     if !is_there {
         // It may come back with a key that it has from before, or never.
         api.sessions.disconnect(&id, member, number).await;

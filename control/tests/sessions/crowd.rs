@@ -27,9 +27,9 @@ async fn crowd(stage: &Stage) -> Vec<Receiver<Told>> {
                     panic!("one does not get in");
                 };
                 let (sink, told) = mpsc::channel(TOLD_MAX);
-                let number = stage.sessions.begin();
-                let way = (member, number);
-                stage.sessions.connect(&weekly(), way, sink).unwrap();
+                let number = stage.sessions.connection_number();
+                let connected = stage.sessions.connect(&weekly(), member, number, sink);
+                connected.unwrap();
                 channels.push(told);
             }
         }

@@ -119,10 +119,10 @@ async fn a_member_that_does_not_read_is_told_the_state_when_it_does() {
     stage.post("/v1/sessions", WEEKLY).await;
     let anna = join(&stage, "anna").await;
     let (sink, mut told) = mpsc::channel(sangam_control::session::TOLD_MAX);
-    let number = stage.sessions.begin();
+    let number = stage.sessions.connection_number();
     stage
         .sessions
-        .connect(&weekly(), (anna, number), sink)
+        .connect(&weekly(), anna, number, sink)
         .unwrap();
     for number in 0..400 {
         let name = format!("anna {number}");
@@ -150,11 +150,11 @@ async fn the_last_connection_to_begin_stays_in_whatever_order_they_are_let_in() 
     };
     let connect = |number| {
         let (sink, told) = mpsc::channel(sangam_control::session::TOLD_MAX);
-        sessions.connect(&weekly(), (anna, number), sink).unwrap();
+        sessions.connect(&weekly(), anna, number, sink).unwrap();
         told
     };
     // The first was given up, and waited for its session as long as the second.
-    let (first, second) = (sessions.begin(), sessions.begin());
+    let (first, second) = (sessions.connection_number(), sessions.connection_number());
     let mut stays = connect(second);
     let mut given_up = connect(first);
     let mut last = None;
@@ -169,7 +169,7 @@ async fn the_last_connection_to_begin_stays_in_whatever_order_they_are_let_in() 
     }
 
     // The end of one is heard of between the greeting of the next and its connection.
-    let third = sessions.begin();
+    let third = sessions.connection_number();
     let resume = Input::Resume(anna, Key("anna".to_owned()));
     sessions.input(&weekly(), resume).await.unwrap();
     sessions.disconnect(&weekly(), anna, second).await;
@@ -177,6 +177,8 @@ async fn the_last_connection_to_begin_stays_in_whatever_order_they_are_let_in() 
     let _stays = connect(third);
     assert_eq!(away().await, Some(false));
     // One that never came about takes nobody's place either.
-    sessions.disconnect(&weekly(), anna, sessions.begin()).await;
+    sessions
+        .disconnect(&weekly(), anna, sessions.connection_number())
+        .await;
     assert_eq!(away().await, Some(false));
 }

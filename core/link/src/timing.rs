@@ -15,9 +15,9 @@ const KEEPALIVE_MIN: Duration = Duration::from_millis(20);
 /// Silence after which a client asks its broker whether it lives, with up to a half more at random:
 /// the clients of a meeting fall silent together.
 const CLIENT_PROBE: Duration = Duration::from_millis(500);
-/// A client pings earlier by up to this share of `keepalive` at random. What makes all of them
-/// ask at once, a pause of the stream, would have them ask at once for ever otherwise.
-const EARLIER: u32 = 4;
+/// A client pings earlier than `keepalive` by up to this part of it, at random. Otherwise a stream
+/// that paused once, so that all asked at one moment, would have them ask together for ever.
+const PING_SPREAD: u32 = 4;
 /// Silence after which a client's broker is dead, if `keepalive` does not say so before.
 const CLIENT_DEAD: Duration = Duration::from_secs(2);
 
@@ -71,7 +71,7 @@ impl Timing {
         let accepting = Self::accepting(keepalive);
         let keepalive = keepalive.max(KEEPALIVE_MIN);
         Self {
-            ping: Some(keepalive - random.time(keepalive / EARLIER)),
+            ping: Some(keepalive - random.time(keepalive / PING_SPREAD)),
             probe_after: Some(CLIENT_PROBE + random.time(CLIENT_PROBE / 2)),
             dead_after: accepting.dead_after.min(CLIENT_DEAD),
             ..accepting

@@ -101,7 +101,7 @@ impl Hall {
             for ask in std::mem::take(&mut self.later) {
                 self.show(ask);
             }
-            // Who was lost on the way.
+            // Who was lost or found on the way.
             self.settle();
             if began >= refresh {
                 refresh = began + REFRESH;

@@ -255,18 +255,20 @@ impl Sessions {
     /// The number of a connection that begins: of several of one member the last to begin stays,
     /// in whatever order they are let in.
     #[must_use]
-    pub fn begin(&self) -> u64 {
+    pub fn connection_number(&self) -> u64 {
         self.counters.next.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Connects a member: it is told of everything from now on. The number is of [`Self::begin`].
+    /// Connects a member: it is told of everything from now on. The number is of
+    /// [`Self::connection_number`].
     ///
     /// # Errors
     /// [`Failure::Stopped`], [`Failure::Busy`].
     pub fn connect(
         &self,
         id: &SessionId,
-        (member, number): (MemberId, u64),
+        member: MemberId,
+        number: u64,
         sink: mpsc::Sender<Told>,
     ) -> Result<(), Failure> {
         self.send(Ask::Connect(id.clone(), member, number, sink))

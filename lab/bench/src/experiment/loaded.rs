@@ -30,7 +30,7 @@ const GROWTH_MAX: f64 = 4.0;
 pub(super) fn find(mut load: impl FnMut(usize) -> Result<f64, Error>) -> Result<usize, Error> {
     let mut users = FIRST;
     let mut nearest = (f64::INFINITY, users);
-    let mut least_over = 2 * USERS_MAX;
+    let mut least_over = usize::MAX;
     for _ in 0..STEPS {
         let percent = load(users)?;
         if percent.is_nan() || percent <= 0.0 {
