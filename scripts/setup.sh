@@ -15,6 +15,7 @@ readonly BUILD='
 make|command -v make|the commands of this repository
 gcc|command -v cc|the linker driver and the C part of aws-lc-rs
 protobuf-compiler|command -v protoc|generating the client of etcd
+libprotobuf-dev|test -e "$(dirname "$(command -v protoc)")/../include/google/protobuf/struct.proto"|the definitions that those of etcd include
 libc6-dev|test -e /usr/include/stdlib.h|the C library to link with
 '
 readonly RUN='
