@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use super::{Reports, columns, loaded, one_meeting, receivers, row_span, scaled};
+use super::loaded::{self, Capacity, Tried};
+use super::{Reports, columns, one_meeting, receivers, row_span, scaled};
 use crate::args::{Options, Receivers};
 use crate::error::Error;
 use crate::load::{Load, Media};
@@ -31,8 +32,8 @@ struct Case {
     queuing: Queuing,
     users: [usize; 2],
     receivers: Receivers,
-    /// The first broker is at 80 % of its capacity.
-    loaded: bool,
+    /// The first broker's capacity, if it is at 80 % of that.
+    loaded: Option<Capacity>,
 }
 
 /// Measures the paper's cases, then both kinds of queuing with a loaded first broker.
@@ -47,7 +48,7 @@ pub(super) fn run(options: &Options) -> Result<Reports, Error> {
             queuing,
             users,
             receivers: receivers(options),
-            loaded: false,
+            loaded: None,
         };
         measure(&mut report, &case, row_span(options))?;
         progress.step();
@@ -55,21 +56,20 @@ pub(super) fn run(options: &Options) -> Result<Reports, Error> {
     let load = Load::of(Media::Video);
     for queuing in [Queuing::Single, Queuing::Double] {
         progress.at(&format!("{} queue, first broker loaded", queuing.name()));
-        let case = |many| Case {
+        let case = |many, loaded| Case {
             queuing,
             users: [many, FEW],
             receivers: Receivers::Sink,
-            loaded: true,
+            loaded,
         };
-        let many = loaded::find(|users| {
-            let outcome = scenario::run(&plan(&case(users), SEARCH_SPAN))?;
-            Ok(loaded::load_percent(&outcome, 0, &load))
+        let capacity = loaded::find(|users| {
+            let outcome = scenario::run(&plan(&case(users, None), SEARCH_SPAN))?;
+            Ok(Tried::of(&outcome, 0, &load))
         })?;
-        let many = scaled(many, options);
-        let outcome = measure(&mut report, &case(many), row_span(options))?;
+        let many = scaled(capacity.loaded(), options);
+        let outcome = measure(&mut report, &case(many, Some(capacity)), row_span(options))?;
         let what = format!("{} queue, first broker loaded", queuing.name());
-        let busiest = loaded::busiest_percent(&outcome, 0);
-        loaded::check(&mut report.verdict, &what, busiest);
+        capacity.check(&mut report.verdict, &what, many);
         hold(
             &mut report,
             queuing,
@@ -112,7 +112,7 @@ fn measure(report: &mut Report, case: &Case, span: Duration) -> Result<Outcome, 
             .with("users_first", case.users[0])
             .with("users_second", case.users[1])
             .with("broker", broker + 1)
-            .with("loaded", case.loaded)
+            .with("loaded", case.loaded.is_some())
             .with("receivers", case.receivers.name());
         for (column, place) in [
             ("latency_first_ms", Place::First),
@@ -124,6 +124,9 @@ fn measure(report: &mut Report, case: &Case, span: Duration) -> Result<Outcome, 
         }
         if let Some(all) = outcome.among(|probe| probe.broker == broker) {
             columns::quality(&mut row, &all);
+        }
+        if let Some(capacity) = &case.loaded {
+            capacity.tell(&mut row);
         }
         if broker == 0 {
             let busiest = loaded::busiest_percent(&outcome, broker);
@@ -177,11 +180,11 @@ fn notes() -> Vec<String> {
     [
         "`single` is the paper's baseline: one first-come-first-served thread that serves \
          neighbours first within each packet.",
-        "In the loaded rows the first broker has the participants at which its busiest thread \
-         takes 80 % of a core with this kind of queuing, found by a search among those at which \
-         nothing is dropped or late; a row that was not between 70 and 90 % \
-         (`busiest_thread_percent`) is missed. They are sinks, so that reading does not take the \
-         brokers' processors.",
+        "In the loaded rows the first broker has 80 % of the participants that it can serve with \
+         this kind of queuing: the middle between the most that it served in a search \
+         (`served_users`) and the fewest that were too many, twice (`overloading_users`: \
+         something dropped, or more than 1 % lost or late at somebody). They are sinks, so that \
+         reading does not take the brokers' processors.",
     ]
     .map(str::to_owned)
     .to_vec()

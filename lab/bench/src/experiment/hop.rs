@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use super::{Reports, columns, loaded, row_span, scaled};
+use super::loaded::{self, Capacity, Tried};
+use super::{Reports, columns, row_span, scaled};
 use crate::args::{Options, Receivers};
 use crate::error::Error;
 use crate::load::{Load, Media};
@@ -25,7 +26,8 @@ struct Way {
     name: &'static str,
     /// Participants at each broker; the stream enters at the first.
     users: Vec<usize>,
-    loaded: bool,
+    /// The capacity of the one between, if it is at 80 % of that.
+    loaded: Option<Capacity>,
 }
 
 /// Measures the last broker's latency with nothing between, an idle broker, and a loaded one.
@@ -34,11 +36,12 @@ pub(super) fn run(options: &Options) -> Result<Reports, Error> {
     let mut progress = Progress::new(4);
     progress.at("how many participants a broker could carry");
     let load = Load::of(Media::Video);
-    let many = loaded::find(|users| {
+    let capacity = loaded::find(|users| {
         let outcome = pass(&[2, users, FEW], SEARCH_SPAN)?;
-        Ok(loaded::load_percent(&outcome, BETWEEN, &load))
+        Ok(Tried::of(&outcome, BETWEEN, &load))
     })?;
-    let many = scaled(many, options);
+    let many = scaled(capacity.loaded(), options);
+    capacity.check(&mut report.verdict, "a loaded broker between", many);
     progress.step();
     let way = |name, users: &[usize], loaded| Way {
         name,
@@ -46,9 +49,9 @@ pub(super) fn run(options: &Options) -> Result<Reports, Error> {
         loaded,
     };
     let ways = [
-        way("two brokers", &[2, FEW], false),
-        way("an idle broker between", &[2, 2, FEW], false),
-        way("a loaded broker between", &[2, many, FEW], true),
+        way("two brokers", &[2, FEW], None),
+        way("an idle broker between", &[2, 2, FEW], None),
+        way("a loaded broker between", &[2, many, FEW], Some(capacity)),
     ];
     let mut medians = Vec::new();
     for way in &ways {
@@ -72,12 +75,12 @@ fn measure(report: &mut Report, way: &Way, options: &Options) -> Result<f64, Err
         .with("way", way.name)
         .with("brokers", way.users.len())
         .with("users", way.users.iter().sum::<usize>())
-        .with("loaded", way.loaded);
+        .with("loaded", way.loaded.is_some());
     if way.users.len() > 2 {
         let busiest = loaded::busiest_percent(&outcome, BETWEEN);
         row.set("busiest_thread_percent", busiest);
-        if way.loaded {
-            loaded::check(&mut report.verdict, way.name, busiest);
+        if let Some(capacity) = &way.loaded {
+            capacity.tell(&mut row);
         }
     }
     let last = outcome.among(|probe| probe.broker + 1 == way.users.len());
@@ -109,11 +112,10 @@ fn notes() -> Vec<String> {
     [
         "Latencies are those of the last broker's measured participants. What a broker between \
          adds is the difference of the medians to the way of two brokers.",
-        "The loaded broker has the participants at which its busiest thread takes 80 % of a core, \
-         found by a search among those at which nothing is dropped or late; \
-         `busiest_thread_percent` is what it took within the row, and a row that was not between \
-         70 and 90 % is missed. They are sinks, so that reading does not take the brokers' \
-         processors.",
+        "The loaded broker has 80 % of the participants that it can serve: the middle between the \
+         most that it served in a search (`served_users`) and the fewest that were too many, \
+         twice (`overloading_users`: something dropped, or more than 1 % lost or late at \
+         somebody). They are sinks, so that reading does not take the brokers' processors.",
     ]
     .map(str::to_owned)
     .to_vec()

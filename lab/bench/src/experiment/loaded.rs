@@ -1,60 +1,121 @@
-//! A broker at 80 %: how many participants that takes, and whether a run was there.
+//! A broker at 80 % of its capacity: how many participants that is, by search.
 
 use super::BAD_PERCENT_MAX;
 use crate::error::Error;
 use crate::load::Load;
-use crate::report::{Bound, Verdict};
+use crate::report::{Bound, Row, Verdict};
 use crate::scenario::Outcome;
 
-/// How far a broker is loaded, in percent of a core for its busiest thread.
-const LOADED: f64 = 80.0;
-/// What still counts as that.
+/// How far a broker is loaded, as a share of the participants it can serve.
+const LOADED: f64 = 0.8;
+/// What still counts as that, in percent: of those it served, and of those it did not serve.
 const NEAR: [f64; 2] = [70.0, 90.0];
-/// The search ends so near.
-const NEAR_ENOUGH: f64 = 4.0;
-/// How a broker counts that is loaded with more than it can do, at least.
-const OVER: f64 = 110.0;
+/// The search ends when a number that was too many is within this factor of one that was served.
+const NEAR_ENOUGH: f64 = 1.1;
 /// Participants the search begins with.
 const FIRST: usize = 1_000;
 /// More take longer to join than they are worth.
 const USERS_MAX: usize = 120_000;
-const STEPS: usize = 6;
-/// What many participants share makes few look dear: no further in one step.
-const GROWTH_MAX: f64 = 4.0;
+const STEPS: usize = 12;
+/// What many participants share makes few look dear, and a broker that is late is not always busy:
+/// as far as one step goes.
+const GROWTH: [f64; 2] = [1.2, 4.0];
 
-/// Finds the participants that load a broker to 80 %, by what its busiest thread takes, in percent
-/// of a core, with a number of them.
+/// What a broker did with a number of participants.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Tried {
+    /// What its busiest thread took of a core, in percent.
+    pub(super) busiest_percent: f64,
+    /// It dropped, or was late or lost for more than 1 % of what somebody was to receive.
+    pub(super) is_over: bool,
+}
+
+impl Tried {
+    /// Judges a short run of `load` at a broker, from 0.
+    pub(super) fn of(outcome: &Outcome, broker: usize, load: &Load) -> Self {
+        let dropped: f64 = outcome.drops().values().sum();
+        Self {
+            busiest_percent: busiest_percent(outcome, broker),
+            is_over: dropped > 0.0 || outcome.worst_percent_of(load) > BAD_PERCENT_MAX,
+        }
+    }
+}
+
+/// Between which numbers of participants a broker's capacity lies.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Capacity {
+    /// The most that it served.
+    served: usize,
+    /// The fewest that were too many, twice; none if it served all that were tried.
+    over: Option<usize>,
+}
+
+impl Capacity {
+    /// The participants with which a broker is at 80 % of it.
+    pub(super) fn loaded(&self) -> usize {
+        let over = self.over.unwrap_or(self.served);
+        let middle = usize::midpoint(self.served, over) as f64;
+        ((middle * LOADED) as usize).max(1)
+    }
+
+    /// Writes both numbers into the row of a loaded run.
+    pub(super) fn tell(&self, row: &mut Row) {
+        row.set("served_users", self.served);
+        if let Some(over) = self.over {
+            row.set("overloading_users", over);
+        }
+    }
+
+    /// Holds a run with `users` participants to having been at 80 %.
+    pub(super) fn check(&self, verdict: &mut Verdict, what: &str, users: usize) {
+        let percent =
+            |of: Option<usize>| of.map_or(f64::NAN, |of| users as f64 * 100.0 / of as f64);
+        let name = format!("{what}: in percent of the participants that overload it");
+        verdict.check(name, percent(self.over), Bound::AtLeast(NEAR[0]));
+        let name = format!("{what}: in percent of the participants that it serves");
+        let served = Some(self.served).filter(|&served| served > 0);
+        verdict.check(name, percent(served), Bound::AtMost(NEAR[1]));
+    }
+}
+
+/// Finds a broker's capacity by what it does with a number of participants. What was too much once
+/// is tried again: a standstill of the machine is no limit of the broker.
 ///
 /// # Errors
 /// Those of `load`, and [`Error::Broker`] if the CPU time cannot be read.
-pub(super) fn find(mut load: impl FnMut(usize) -> Result<f64, Error>) -> Result<usize, Error> {
+pub(super) fn find(mut load: impl FnMut(usize) -> Result<Tried, Error>) -> Result<Capacity, Error> {
+    let mut capacity = Capacity {
+        served: 0,
+        over: None,
+    };
     let mut users = FIRST;
-    let mut nearest = (f64::INFINITY, users);
-    let mut least_over = usize::MAX;
     for _ in 0..STEPS {
-        let percent = load(users)?;
-        if percent.is_nan() || percent <= 0.0 {
+        let mut tried = load(users)?;
+        if tried.is_over {
+            tried = load(users)?;
+        }
+        if tried.busiest_percent.is_nan() || tried.busiest_percent <= 0.0 {
             let unread = "the broker's CPU time could not be read";
             return Err(Error::Broker(unread.to_owned()));
         }
-        let off = (percent - LOADED).abs();
-        if off < nearest.0 {
-            nearest = (off, users);
+        match tried.is_over {
+            true => capacity.over = Some(users),
+            false => capacity.served = users,
         }
-        let factor = (LOADED / percent).min(GROWTH_MAX);
-        let mut next = ((users as f64 * factor) as usize).clamp(1, USERS_MAX);
-        if percent >= OVER {
-            least_over = least_over.min(users);
-        } else if users < least_over {
-            // It may be late before it is loaded so far: as near to that as it goes.
-            next = next.min(usize::midpoint(users, least_over));
-        }
-        if off <= NEAR_ENOUGH || next == users {
+        let next = match capacity.over {
+            Some(over) => usize::midpoint(capacity.served, over),
+            None => {
+                let factor = (100.0 / tried.busiest_percent).clamp(GROWTH[0], GROWTH[1]);
+                ((users as f64 * factor) as usize).min(USERS_MAX)
+            }
+        };
+        let is_near = |over: usize| over as f64 <= capacity.served as f64 * NEAR_ENOUGH;
+        if next == users || capacity.over.is_some_and(is_near) {
             break;
         }
         users = next;
     }
-    Ok(nearest.1)
+    Ok(capacity)
 }
 
 /// What the busiest thread of a broker, from 0, took of a core within the window, in percent; no
@@ -67,88 +128,93 @@ pub(super) fn busiest_percent(outcome: &Outcome, broker: usize) -> f64 {
     })
 }
 
-/// The same for a search in short runs of `load`: a broker that drops, or is late, is beyond its
-/// capacity, however little of a core others on the machine leave to it.
-pub(super) fn load_percent(outcome: &Outcome, broker: usize, load: &Load) -> f64 {
-    let dropped: f64 = outcome.drops().values().sum();
-    let is_over = dropped > 0.0 || outcome.worst_percent_of(load) > BAD_PERCENT_MAX;
-    beyond(busiest_percent(outcome, broker), is_over)
-}
-
-fn beyond(busiest: f64, is_over: bool) -> f64 {
-    match is_over {
-        true => busiest.max(OVER),
-        false => busiest,
-    }
-}
-
-/// Holds a run to having been where it was to be.
-pub(super) fn check(verdict: &mut Verdict, what: &str, percent: f64) {
-    let name = format!("{what}: its busiest thread, in percent of a core");
-    verdict.check(name.clone(), percent, Bound::AtLeast(NEAR[0]));
-    verdict.check(name, percent, Bound::AtMost(NEAR[1]));
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// A broker with a cost of its own, and one that falls as participants share more.
-    fn cost(users: usize) -> f64 {
-        4.0 + 0.6 * (users as f64).powf(0.5)
+    /// A broker that is late from `limit` participants on, and busy by `share` with so many.
+    fn broker(limit: usize, share: f64) -> impl FnMut(usize) -> Result<Tried, Error> {
+        move |users| {
+            Ok(Tried {
+                busiest_percent: (users as f64 / limit as f64 * share).clamp(1.0, 99.0),
+                is_over: users > limit,
+            })
+        }
+    }
+
+    fn verdict(capacity: &Capacity, users: usize) -> bool {
+        let mut verdict = Verdict::default();
+        capacity.check(&mut verdict, "a loaded broker", users);
+        verdict.passed
     }
 
     #[test]
-    fn the_load_is_found_though_many_cost_less_than_few() {
-        let users = find(|users| Ok(cost(users))).expect("it is found");
-        assert!((cost(users) - LOADED).abs() <= 10.0, "{users}");
+    fn the_load_is_found_however_busy_the_broker_is_at_its_limit() {
+        for (limit, share) in [
+            (15_000, 55.0),
+            (30_000, 100.0),
+            (200, 100.0),
+            (90_000, 20.0),
+        ] {
+            let capacity = find(broker(limit, share)).expect("it is found");
+            let percent = capacity.loaded() as f64 * 100.0 / limit as f64;
+            assert!((75.0..=85.0).contains(&percent), "{limit}: {percent}");
+            assert!(verdict(&capacity, capacity.loaded()), "{capacity:?}");
+        }
     }
 
     #[test]
-    fn a_broker_that_cannot_be_loaded_gets_as_many_as_there_are() {
-        let users = find(|users| Ok(users as f64 / 1e5)).expect("it ends");
-        assert_eq!(users, USERS_MAX);
+    fn a_standstill_is_no_limit() {
+        let mut good = broker(20_000, 90.0);
+        let mut tried = 0;
+        let capacity = find(|users| {
+            tried += 1;
+            let it = good(users)?;
+            let is_over = it.is_over || tried % 3 == 0;
+            Ok(Tried { is_over, ..it })
+        });
+        let loaded = capacity.expect("it is found").loaded();
+        assert!((15_000..=17_000).contains(&loaded), "{loaded}");
     }
 
     #[test]
-    fn a_broker_that_few_overload_gets_fewer() {
-        let users = find(|users| Ok(users as f64)).expect("it is found");
-        assert_eq!(users, 80);
+    fn a_broker_that_cannot_be_loaded_is_not_said_to_be() {
+        let capacity = find(broker(1_000_000, 100.0)).expect("it ends");
+        assert_eq!(capacity.served, USERS_MAX);
+        assert!(!verdict(&capacity, capacity.loaded()));
     }
 
     #[test]
-    fn a_broker_that_gets_too_little_of_a_core_is_not_loaded_ever_more() {
-        // Others leave it 70 %: from 10,000 on it drops, and its share says nothing any more.
-        let share = |users: usize| (users as f64 / 10_000.0 * 70.0).min(70.0);
-        let users = find(|users| Ok(beyond(share(users), users > 10_000)));
-        let users = users.expect("it ends");
-        assert!((7_000..=10_000).contains(&users), "{users}");
+    fn a_broker_that_serves_nobody_is_not_said_to_be_loaded() {
+        let over = |_| {
+            Ok(Tried {
+                busiest_percent: 50.0,
+                is_over: true,
+            })
+        };
+        let capacity = find(over).expect("it ends");
+        assert!(!verdict(&capacity, capacity.loaded()), "{capacity:?}");
     }
 
     #[test]
-    fn a_broker_that_is_late_below_the_load_gets_nearly_as_many_as_it_serves_in_time() {
-        // At 75 % of a core it begins to be late.
-        let share = |users: usize| users as f64 / 200.0;
-        let users = find(|users| Ok(beyond(share(users), users > 15_000))).expect("it ends");
-        assert!((14_000..=15_000).contains(&users), "{users}");
+    fn a_run_with_too_few_or_too_many_fails_the_verdict() {
+        let capacity = Capacity {
+            served: 10_000,
+            over: Some(11_000),
+        };
+        for (users, passed) in [(7_600, false), (8_400, true), (9_100, false)] {
+            assert_eq!(verdict(&capacity, users), passed, "{users}");
+        }
     }
 
     #[test]
     fn time_that_cannot_be_read_is_an_error() {
-        assert!(find(|_| Ok(f64::NAN)).is_err());
-    }
-
-    #[test]
-    fn a_broker_that_idled_fails_the_verdict() {
-        for (percent, passed) in [
-            (17.8, false),
-            (78.0, true),
-            (99.0, false),
-            (f64::NAN, false),
-        ] {
-            let mut verdict = Verdict::default();
-            check(&mut verdict, "a loaded broker", percent);
-            assert_eq!(verdict.passed, passed, "{percent}");
-        }
+        let unread = |_| {
+            Ok(Tried {
+                busiest_percent: f64::NAN,
+                is_over: false,
+            })
+        };
+        assert!(find(unread).is_err());
     }
 }
