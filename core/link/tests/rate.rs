@@ -172,6 +172,19 @@ fn a_link_with_little_to_send_keeps_its_rate_and_passes_beside_tcp() {
 }
 
 #[test]
+fn a_path_that_is_not_full_is_not_drained_however_near_its_rate_is_to_what_is_sent() {
+    // Slow start ends at 10 Mb/s; then there is room for all, and the rate stays just above it.
+    let mut net = Bottleneck::new(Way::new(10.0, 200, 0.5), 1);
+    let link = net.limited(20e6, 0, 60);
+    net.change(10, Way::new(200.0, 200, 1.0));
+    net.run(60);
+    for second in 30..60 {
+        let rate = net.rate(link, second..second + 1);
+        assert!(rate > 0.97 * 20.0, "second {second}: {rate:.2}");
+    }
+}
+
+#[test]
 fn a_run_replays_from_its_seed() {
     let run = || {
         let way = Way {

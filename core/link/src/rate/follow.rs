@@ -86,6 +86,9 @@ impl RateController {
         if let Some(above) = self.above.filter(|above| !above.ours) {
             self.window = self.window.max(above.window / 2.0);
         }
+        if self.has_room(queue) {
+            self.look_at = now + STALE;
+        }
         if now >= self.look_at || self.overflow.wants_contrast(now) {
             self.look_at = now + STALE;
             self.overflow.contrasted(now);

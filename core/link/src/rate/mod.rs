@@ -49,6 +49,10 @@ const STEP_MIN: Duration = Duration::from_millis(100);
 /// A path that is full for so long is drained once, as BBR does: what looks like its delay may be
 /// a queue that never emptied.
 const STALE: Duration = Duration::from_secs(8);
+/// Who sends less of its rate keeps it, whatever the delay says.
+const LIMITED: f64 = 0.75;
+/// Who sends so much of its rate fills it: less, and it has no more to send.
+const FULL: f64 = 0.95;
 /// So often a competing flow looks whether it is alone.
 const PEACE_EVERY: Duration = Duration::from_secs(3);
 /// An answer may be so much later than expected before that means anything.
@@ -210,7 +214,13 @@ impl RateController {
 
     /// Whether less is sent than might be.
     fn is_limited(&self) -> bool {
-        self.recent.sent(self.lately()) < 0.75 * self.rate
+        self.recent.sent(self.lately()) < LIMITED * self.rate
+    }
+
+    /// Whether the path is not full: nothing waits, and not all is sent that might be. What is
+    /// delivered bounds the rate, so that a flow may stay for ever just below it.
+    fn has_room(&self, queue: Duration) -> bool {
+        queue < self.target() / 2 && self.recent.sent(self.lately()) < FULL * self.rate
     }
 
     /// The standing queue that a flow of this rate wants: 20 ms at 1 Mb/s, 7 at 50, and
