@@ -1,4 +1,5 @@
-//! A link by QUIC over a long path that loses packets: media goes on at its own rate.
+//! Links over paths that lose packets: by QUIC media goes on at its own rate; by TCP the kernel's
+//! BBR is used there, and only there.
 
 #![allow(clippy::unwrap_used, reason = "helpers of a test fail like a test")]
 
@@ -6,8 +7,10 @@
 mod authority;
 mod common;
 
+use std::fs;
 use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use authority::Authority;
 use common::{Running, sangam};
@@ -80,4 +83,62 @@ fn video_over_a_lossy_path() {
     // 400 packets a second; CUBIC would carry 1.5 Mb/s of it.
     assert!(packets > Some(1_000), "{stream}");
     assert!(lost.unwrap() * 20 < packets.unwrap(), "{stream}");
+}
+
+#[test]
+fn a_link_by_tcp_uses_the_hosts_bbr_only_where_its_path_loses_packets() {
+    let name = "a_link_by_tcp_uses_the_hosts_bbr_only_where_its_path_loses_packets";
+    with_privileges(name, bbr_over_a_lossy_path);
+}
+
+/// A broker that others may call by TCP.
+fn serve_tcp(site: &Site, more: &[&str]) -> Running {
+    let listen = format!("{}:4600", site.v4());
+    let args = "serve --json --no-auth --log error --http 127.0.0.1:0 --listen";
+    let args: Vec<_> = args.split(' ').chain([listen.as_str()]).collect();
+    let mut command = sangam(&args);
+    command.args(more);
+    command.env("SANGAM_LINKS_ACCEPT", "0.0.0.0/0");
+    site.place(&mut command);
+    let mut running = Running::start(command);
+    running.json_line();
+    running
+}
+
+/// Waits until the connections that were accepted at a site's port use this congestion control.
+fn until_it_uses(site: &Site, congestion_control: &str) {
+    let wanted = format!(" {congestion_control} ");
+    let end = Instant::now() + Duration::from_secs(50);
+    loop {
+        let args = "-tinH state established sport = :4600";
+        let output = site.command("ss").args(args.split(' ')).output().unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        if text.replace('\t', " ").contains(&wanted) {
+            return;
+        }
+        assert!(Instant::now() < end, "no {congestion_control}: {text}");
+        thread::park_timeout(Duration::from_millis(200));
+    }
+}
+
+fn bbr_over_a_lossy_path() {
+    let network = Emulator::new(&["near", "far"], 1).unwrap();
+    let set = |quality| network.control().set_both(0, 1, &quality).unwrap();
+    set(Quality::delayed(Duration::from_millis(5)));
+    let [near, far] = network.sites() else {
+        panic!("two sites");
+    };
+    let choice = "/proc/sys/net/ipv4/tcp_congestion_control";
+    if near.enter(|| fs::write(choice, "bbr")).is_err() {
+        return eprintln!("this kernel has no BBR, or lends it to nobody: nothing to see");
+    }
+    let _first = serve_tcp(near, &[]);
+    let link = format!("tcp://{}:4600", near.v4());
+    let _second = serve_tcp(far, &["--link", &link]);
+    until_it_uses(near, "cubic");
+    set(Quality {
+        loss: Loss::Random(0.03),
+        ..Quality::delayed(Duration::from_millis(5))
+    });
+    until_it_uses(near, "bbr");
 }

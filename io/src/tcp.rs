@@ -1,6 +1,7 @@
 //! TCP listeners and connections that do not block.
 
 use std::io::{self, ErrorKind};
+use std::mem::offset_of;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -9,6 +10,9 @@ use crate::udp::Address;
 
 /// Connections the kernel holds until they are accepted.
 const BACKLOG: i32 = 1_024;
+const CONGESTION: (i32, i32) = (libc::IPPROTO_TCP, libc::TCP_CONGESTION);
+/// Bytes of the name of a congestion control, its end included (`TCP_CA_NAME_MAX`).
+const NAME: usize = 16;
 
 /// Opens a non-blocking listener whose port several threads may share (SO_REUSEPORT).
 ///
@@ -77,6 +81,50 @@ pub fn limit_unsent(stream: &TcpStream, bytes: i32) -> io::Result<()> {
     sys::set_option(stream.as_fd(), option, bytes)
 }
 
+/// The congestion control that the kernel uses for a connection, by its name there: "cubic".
+///
+/// # Errors
+/// The socket is no TCP connection.
+pub fn congestion_control(stream: &TcpStream) -> io::Result<String> {
+    let mut name = [0; NAME];
+    sys::option_bytes(stream.as_fd(), CONGESTION, &mut name)?;
+    let name = name.split(|&byte| byte == 0).next().unwrap_or_default();
+    Ok(String::from_utf8_lossy(name).into_owned())
+}
+
+/// Has the kernel use another one.
+///
+/// # Errors
+/// There is none of this name, or the process may not use it: who has no CAP_NET_ADMIN may use
+/// those in `net.ipv4.tcp_allowed_congestion_control`, of which "reno" always is one.
+pub fn set_congestion_control(stream: &TcpStream, name: &str) -> io::Result<()> {
+    let mut bytes = [0; NAME];
+    let room = bytes.get_mut(..name.len());
+    let room = room.filter(|_| name.len() < NAME);
+    room.ok_or(ErrorKind::InvalidInput)?
+        .copy_from_slice(name.as_bytes());
+    sys::set_struct(stream.as_fd(), CONGESTION, &bytes)
+}
+
+/// How many segments with data have left by a connection, and how many left again; both zero where
+/// the kernel does not count them (before Linux 4.6).
+///
+/// # Errors
+/// The socket is no TCP connection.
+pub fn segments(stream: &TcpStream) -> io::Result<(u32, u32)> {
+    let mut info = [0; size_of::<libc::tcp_info>()];
+    let option = (libc::IPPROTO_TCP, libc::TCP_INFO);
+    sys::option_bytes(stream.as_fd(), option, &mut info)?;
+    let number = |at: usize| {
+        let bytes = info[at..].first_chunk();
+        bytes.map_or(0, |bytes| u32::from_ne_bytes(*bytes))
+    };
+    Ok((
+        number(offset_of!(libc::tcp_info, tcpi_data_segs_out)),
+        number(offset_of!(libc::tcp_info, tcpi_total_retrans)),
+    ))
+}
+
 /// Starts a connection without waiting for it: once the stream is writable,
 /// [`TcpStream::take_error`] tells how it went.
 ///
@@ -88,4 +136,41 @@ pub fn connect(address: SocketAddr) -> io::Result<TcpStream> {
     sys::set_option(fd.as_fd(), (libc::IPPROTO_TCP, libc::TCP_NODELAY), 1)?;
     sys::connect(fd.as_fd(), &wanted)?;
     Ok(TcpStream::from(fd))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pair() -> (TcpStream, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = listener.local_addr().expect("its address");
+        let calls = TcpStream::connect(address).expect("a connection");
+        (calls, listener.accept().expect("it comes").0)
+    }
+
+    #[test]
+    fn the_congestion_control_of_a_connection_is_what_was_asked_for() {
+        let (stream, _other) = pair();
+        set_congestion_control(&stream, "reno").expect("every kernel has it");
+        assert_eq!(congestion_control(&stream).expect("a name"), "reno");
+        for wrong in [
+            "",
+            "none of that name",
+            "a name that is longer than a kernel knows",
+        ] {
+            set_congestion_control(&stream, wrong).expect_err(wrong);
+        }
+        assert_eq!(congestion_control(&stream).expect("a name"), "reno");
+    }
+
+    #[test]
+    fn segments_are_counted() {
+        use std::io::{Read, Write};
+        let (mut stream, mut other) = pair();
+        let before = segments(&stream).expect("a count");
+        stream.write_all(&[7; 100]).expect("it leaves");
+        other.read_exact(&mut [0; 100]).expect("it comes");
+        assert_eq!(segments(&stream).expect("a count").0, before.0 + 1);
+    }
 }

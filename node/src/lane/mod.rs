@@ -16,6 +16,7 @@ mod handover;
 mod hello;
 mod ingest;
 mod judge;
+mod kernel;
 mod link;
 mod links;
 mod migration;

@@ -21,6 +21,7 @@ use sangam_wire::{Frame, is_event};
 
 use super::Lane;
 use super::ingest::Source;
+use super::kernel::Kernel;
 use super::link::{End as LinkEnd, Via};
 use super::outbox::Taken;
 use super::reception::Callers;
@@ -62,6 +63,8 @@ pub(super) struct End {
     connection: Option<Connection>,
     /// What the kernel was told to keep of it.
     unsent: u64,
+    /// Its congestion control, where there is a choice.
+    kernel: Option<Kernel>,
     /// Whose key the neighbour has proved to hold.
     pub(super) identity: Option<BrokerId>,
 }
@@ -110,16 +113,19 @@ impl End {
             way: None,
             connection: None,
             unsent: UNSENT,
+            kernel: None,
             identity: None,
         }
     }
 
-    fn called(transport: Transport, framed: Framed) -> Self {
+    fn called(transport: Transport, framed: Framed, now: Time) -> Self {
+        keep_unsent(framed.socket(), UNSENT);
         Self {
             transport,
             to: None,
             way: None,
             unsent: UNSENT,
+            kernel: Kernel::steady(framed.socket(), now),
             identity: framed.certificate().and_then(broker_of),
             connection: Some(Connection::over(framed)),
         }
@@ -204,8 +210,7 @@ impl Lane {
         (framed, transport, address): (Framed, Transport, SocketAddr),
         end: LinkEnd,
     ) -> Option<LinkId> {
-        keep_unsent(framed.socket(), UNSENT);
-        let stream = End::called(transport, framed);
+        let stream = End::called(transport, framed, self.now);
         let id = self
             .links
             .place(address, end, Via::Stream(Box::new(stream)))?;
@@ -322,6 +327,7 @@ impl Lane {
         };
         if let Some(framed) = end.connection.as_mut().and_then(Connection::framed) {
             keep_unsent(framed.socket(), UNSENT);
+            end.kernel = Kernel::steady(framed.socket(), now);
             end.identity = framed.certificate().and_then(broker_of);
         }
         if let LinkEnd::Dialing(dialer) = &mut link.end {
@@ -397,6 +403,9 @@ impl Lane {
             };
             let committed = self.outboxes.taken(id, self.now, taken);
             end.commit(committed.unwrap_or(UNSENT), framed);
+            if let Some(kernel) = &mut end.kernel {
+                kernel.look(framed.socket(), self.now);
+            }
         }
         let watched = connection.watch(full, &self.streams.poller, id.0.into());
         end.connection = Some(connection);
