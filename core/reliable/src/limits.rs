@@ -56,6 +56,8 @@ pub(crate) const PARTIALS_MAX: usize = 1_024;
 /// Younger records are kept however many they are, in half of the topic's bytes: for receivers
 /// that lost the broker that fed them, and with it whoever knew how far they are.
 pub(crate) const YOUNG: Duration = Duration::from_secs(15);
+/// A receiver that is fed is behind by no more than this.
+pub(crate) const LAG: Duration = Duration::from_secs(1);
 /// What a record takes besides its payload.
 pub(crate) const RECORD_COST: usize = 96;
 

@@ -60,6 +60,12 @@ impl Log {
         (index..).zip(self.entries.iter().skip(skip))
     }
 
+    /// Index of the first entry of which this holds, as of all behind it; of the next if there is
+    /// none.
+    pub(crate) fn first_that(&self, holds: impl Fn(&Entry) -> bool) -> u64 {
+        self.first + self.entries.partition_point(|entry| !holds(entry)) as u64
+    }
+
     /// Index of the oldest entry, or of the next if there is none.
     pub(crate) const fn first(&self) -> u64 {
         self.first

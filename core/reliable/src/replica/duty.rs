@@ -3,6 +3,7 @@
 use sangam_model::{BrokerId, Time};
 use sangam_wire::{Refusal, Reliable};
 
+use super::guard::Guards;
 use super::{Context, Replica, Run};
 use crate::feed::Feed;
 use crate::limits::{
@@ -114,6 +115,7 @@ impl Replica {
     /// Lets go what is old or too much, but for what somebody has yet to get.
     fn trim(&mut self, cx: &mut Context<'_>) {
         let limits = cx.limits;
+        self.guards.expire(cx.now, limits.gap_after);
         loop {
             let held = self.held();
             let mut trimmed = false;
@@ -161,7 +163,8 @@ impl Replica {
             u64::MAX
         };
         let taken = self.feeds.values().filter_map(Feed::watermark);
-        taken.min().unwrap_or(u64::MAX).min(stable)
+        let guarded = self.guards.first().filter(|_| self.home);
+        taken.chain(guarded).min().unwrap_or(u64::MAX).min(stable)
     }
 
     /// In a full topic, ends the feed of a client that is far behind. If nothing has moved for
@@ -188,6 +191,7 @@ impl Replica {
         if gives_up {
             cx.counters.gaps += 1;
             self.owed.clear();
+            self.guards = Guards::default();
             self.stable = self.stable.max(middle);
         }
         gives_up

@@ -1,6 +1,7 @@
 //! A topic as one broker keeps it: the log, how far its publishers are, who is fed and by whom.
 
 mod duty;
+mod guard;
 mod intake;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -10,11 +11,12 @@ use sangam_wire::{Piece, Refusal, Reliable};
 
 use crate::counters::Counters;
 use crate::feed::Feed;
-use crate::limits::{ATTACH, CLIENT_STALL, Limits};
+use crate::limits::{ATTACH, CLIENT_STALL, LAG, Limits};
 use crate::log::Log;
 use crate::peer::Peer;
 use crate::upstream::Upstream;
 use crate::ways::Ways;
+use guard::Guards;
 
 /// What is to be said.
 pub(crate) type Outbox = VecDeque<(Peer, Reliable)>;
@@ -39,6 +41,8 @@ pub(crate) struct Replica {
     owed_end: u64,
     /// Brokers that are no homes any more and want to hand over.
     offering: BTreeSet<BrokerId>,
+    /// What is kept for receivers that may come back, or come from another home.
+    guards: Guards,
     /// All entries before this one are held by all homes.
     stable: u64,
     /// All entries before this one survive a crash; `None` if nothing is written.
@@ -116,6 +120,7 @@ impl Replica {
             owed_since: now,
             owed_end: first,
             offering: BTreeSet::new(),
+            guards: Guards::default(),
             durable: None,
             tell: BTreeMap::new(),
             put_off: BTreeSet::new(),
@@ -151,8 +156,20 @@ impl Replica {
             self.since = cx.now;
             self.ready = self.ready && self.upstreams.values().any(|up| up.synced);
         }
+        if self.homes != homes {
+            self.guard(cx);
+        }
         self.homes = homes;
         self.follow(cx);
+    }
+
+    /// A home has gone, come, or started anew, and those that it fed will come here: keeps what
+    /// they may lack.
+    fn guard(&mut self, cx: &Context<'_>) {
+        if self.home {
+            let index = self.log.first_that(|entry| cx.now - entry.at <= LAG);
+            self.guards.add(cx.now, index);
+        }
     }
 
     /// Makes haste with brokers to which the way is another, or that have started anew, and lets
@@ -162,6 +179,9 @@ impl Replica {
         let gone: Vec<_> = self.offering.iter().copied().filter(gone).collect();
         for broker in gone {
             self.left_by(broker, cx);
+        }
+        if ways.changed.iter().any(|one| self.homes.contains(one)) {
+            self.guard(cx);
         }
         for broker in &ways.changed {
             if let Some(up) = self.upstreams.get_mut(broker) {
@@ -261,11 +281,15 @@ impl Replica {
     /// Somebody leaves.
     pub(crate) fn detach(&mut self, peer: Peer, feed: u64, cx: &mut Context<'_>) {
         if self.feeds_under(peer, feed) {
-            self.feeds.remove(&peer);
-            if let Peer::Broker(broker) = peer
-                && let Some(owed) = self.owed.get_mut(&broker)
-            {
-                *owed = (cx.now, 0);
+            let left = self.feeds.remove(&peer);
+            if let Peer::Broker(broker) = peer {
+                // One that was cut off, and fed itself meanwhile, comes back behind what it has.
+                if let Some(mark) = left.as_ref().and_then(Feed::watermark) {
+                    self.guards.add(cx.now, mark);
+                }
+                if let Some(owed) = self.owed.get_mut(&broker) {
+                    *owed = (cx.now, 0);
+                }
             }
             self.follow(cx);
         }

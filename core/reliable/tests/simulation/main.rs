@@ -97,3 +97,19 @@ fn a_topic_that_is_full_holds_its_publishers_back_and_loses_nothing() {
         world.check_complete();
     }
 }
+
+/// Whoever listens at the end of a chain lags behind the last failure while the next one comes, and
+/// the home that fed it comes back empty; meanwhile more is published than is kept for latecomers.
+#[test]
+fn a_listener_whose_home_dies_again_and_again_finds_all_of_a_busy_topic() {
+    let limits = Limits {
+        keep_events: 50,
+        topic_bytes: 64 << 10,
+        ..Limits::default()
+    };
+    for seed in seeds(40, &[]) {
+        let mut world = World::new(seed, limits, Faults::Chain);
+        world.run();
+        world.check_complete();
+    }
+}

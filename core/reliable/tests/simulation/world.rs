@@ -23,6 +23,9 @@ pub(crate) enum Faults {
     /// The next one comes when all is well again.
     OneAtATime,
     Any,
+    /// Two links in a row, with a publisher at one end and a listener at the other, and the broker
+    /// between them; the next failure comes before the last one is forgotten.
+    Chain,
     /// All brokers lose power at once, and have written what they acknowledged.
     Blackout,
 }
@@ -103,7 +106,12 @@ impl World {
             publish_at: Time::from_millis(900),
             pauses: Pauses::default(),
         };
-        let count = 3 + world.below(4) as usize;
+        let chain = faults == Faults::Chain;
+        let count = if chain {
+            3
+        } else {
+            3 + world.below(4) as usize
+        };
         for index in 0..count {
             world.brokers.push(Broker {
                 keeper: None,
@@ -113,7 +121,7 @@ impl World {
             if index > 0 {
                 // A chain, with shortcuts.
                 world.links.insert((index - 1, index));
-                if index > 1 && world.below(3) == 0 {
+                if index > 1 && !chain && world.below(3) == 0 {
                     let other = world.below(index as u64 - 1) as usize;
                     world.links.insert((other, index));
                 }
@@ -122,12 +130,14 @@ impl World {
         for index in 0..count {
             world.start(index);
         }
-        let publishers = 1 + world.below(4);
+        let (publishers, subscribers) = match chain {
+            true => (1, 1),
+            false => (1 + world.below(4), 1 + world.below(5)),
+        };
         for _ in 0..publishers {
             let client = Client::publisher(world.next(), &topic);
             world.clients.push(client);
         }
-        let subscribers = 1 + world.below(5);
         for _ in 0..subscribers {
             let replay = if world.below(2) == 0 { 0 } else { u32::MAX };
             let client = Client::subscriber(world.next(), &topic, replay);
@@ -268,14 +278,21 @@ impl World {
             }
             return self.at(self.now + Duration::from_secs(8), Happening::Fault);
         }
+        if self.faults == Faults::Chain {
+            let outage = Duration::from_millis(200 + self.below(1_300));
+            match self.below(3) {
+                0 => self.kill(1, outage),
+                first => self.cut((first as usize - 1, first as usize), outage),
+            }
+            let pause = outage + Duration::from_millis(500 + self.below(2_500));
+            return self.at(self.now + pause, Happening::Fault);
+        }
         match self.below(3) {
             0 => {
                 let links: Vec<_> = self.links.difference(&self.cut).copied().collect();
                 if !links.is_empty() {
                     let link = links[self.below(links.len() as u64) as usize];
-                    self.cut.insert(link);
-                    self.changed();
-                    self.at(self.now + outage, Happening::Heal(link.0, link.1));
+                    self.cut(link, outage);
                 }
             }
             1 => {
@@ -299,6 +316,12 @@ impl World {
             _ => Duration::from_millis(self.below(2_000)),
         };
         self.at(self.now + pause, Happening::Fault);
+    }
+
+    fn cut(&mut self, link: (usize, usize), outage: Duration) {
+        self.cut.insert(link);
+        self.changed();
+        self.at(self.now + outage, Happening::Heal(link.0, link.1));
     }
 
     fn kill(&mut self, broker: usize, outage: Duration) {
@@ -351,7 +374,12 @@ impl World {
         if self.clients[client].session.is_some() {
             return;
         }
-        let broker = self.below(self.brokers.len() as u64) as usize;
+        let publishes = self.clients[client].publishes.is_some();
+        let broker = match self.faults {
+            Faults::Chain if publishes => 0,
+            Faults::Chain => 2,
+            _ => self.below(self.brokers.len() as u64) as usize,
+        };
         if self.brokers[broker].keeper.is_none() {
             let pause = Duration::from_millis(50);
             return self.at(self.now + pause, Happening::Move(client));
