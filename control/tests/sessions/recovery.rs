@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use sangam_control::session::{ControlStore, Embedded, Failure, StoreError, Told};
 use sangam_session::{
@@ -158,9 +159,13 @@ async fn the_last_connection_to_begin_stays_in_whatever_order_they_are_let_in() 
     let mut stays = connect(second);
     let mut given_up = connect(first);
     let mut last = None;
-    while let Some(told) = given_up.recv().await {
-        last = Some(told);
-    }
+    let end = async {
+        while let Some(told) = given_up.recv().await {
+            last = Some(told);
+        }
+    };
+    let ended = tokio::time::timeout(Duration::from_secs(20), end).await;
+    ended.expect("the given up one is ended");
     assert!(matches!(last, Some(Told::Bye("replaced"))), "{last:?}");
     sessions.disconnect(&weekly(), anna, first).await;
     assert_eq!(away().await, Some(false));

@@ -39,10 +39,14 @@ test("a process is read whatever its name is, with its children that have ended"
 
 test("a tree of processes counts what this one uses", () => {
   const before = tree(process.pid);
-  let sum = 0;
-  while (tree(process.pid).user + tree(process.pid).system <= before.user + before.system) {
-    for (let n = 0; n < 1e6; n++) sum += Math.sqrt(n);
-  }
-  expect(sum).toBeGreaterThan(0);
+  const more = () => {
+    const now = tree(process.pid);
+    return now.user + now.system > before.user + before.system;
+  };
+  const until = performance.now() + 3_000;
+  let isMore = false;
+  // To read it is work enough.
+  while (!isMore && performance.now() < until) isMore = more();
+  expect(isMore).toBe(true);
   expect(Object.keys(before.kinds)).toContain("browser");
 });
