@@ -39,11 +39,13 @@ impl Places {
         };
         let at = |socket: &SocketAddr| {
             let (ip, port) = (socket.ip(), socket.port());
-            let listens = move |host: &IpAddr| match (own, ip.is_unspecified()) {
-                (true, false) => *host == ip,
-                _ => host.is_ipv4() == ip.is_ipv4(),
+            let listens = move |host: &IpAddr| host.is_ipv4() == ip.is_ipv4();
+            let hosts: Vec<_> = match own && !ip.is_unspecified() {
+                // This host's, or it would not be bound: all of 127.0.0.0/8, for instance, of
+                // which interfaces name one.
+                true => vec![ip],
+                false => hosts.iter().copied().filter(listens).collect(),
             };
-            let hosts: Vec<_> = hosts.iter().copied().filter(listens).collect();
             // Who listens at all addresses is mostly meant from elsewhere, but not by tests.
             let (near, far): (Vec<_>, Vec<_>) = hosts.into_iter().partition(IpAddr::is_loopback);
             far.into_iter()
@@ -112,7 +114,8 @@ mod tests {
 
     #[test]
     fn a_socket_at_one_address_is_told_as_it_is() {
-        let bound = address("127.0.0.1:4610");
+        // No interface has this one, and it is this host's all the same.
+        let bound = address("127.0.0.2:4610");
         let places = Places::new(vec![bound], &[]).unwrap();
         assert_eq!(places.told(bound, None), bound);
         assert_eq!(places.source(bound.ip()), None, "there is no choice");
