@@ -8,7 +8,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use sangam_client::{
-    Address, Buffers, Client, ClientOptions, Outgoing, Received, Scheme, StreamOptions, Target,
+    Address, Buffers, Client, ClientOptions, Outgoing, Received, Scheme, SendError, StreamOptions,
+    Target,
 };
 use sangam_emulator::{Emulator, Site};
 use sangam_io::tls::{Roots, Trust};
@@ -27,6 +28,11 @@ const OFFERED: u64 = 120;
 /// A publisher's events leave together so often.
 const TURN: Duration = Duration::from_millis(5);
 const PATIENCE: Duration = Duration::from_secs(30);
+/// Clients of a path that open at once.
+const OPENERS: usize = 16;
+
+/// Where clients are, whom they call and whom they believe.
+type At<'a> = (&'a Site, &'a Address, &'a Trust);
 
 /// Starts a broker at the far site of each pair, its publisher beside it and its clients at the
 /// near site.
@@ -67,8 +73,7 @@ pub(super) fn open(
             },
         };
         let at = (near, &address, &Trust::Roots(trust));
-        for _ in 0..connections {
-            let client = listener(at)?;
+        for client in listeners(at, connections)? {
             let (stop, received) = (Arc::clone(&flow.stop), Arc::clone(&flow.received));
             let receive = move || {
                 read(client, (&stop, &received));
@@ -86,8 +91,24 @@ pub(super) fn open(
     Ok(flow)
 }
 
+/// Clients that have subscribed; each took several round trips.
+fn listeners(at: At<'_>, count: usize) -> Result<Vec<Client>, Error> {
+    let hands = OPENERS.min(count);
+    let share = |hand: usize| (hand..count).step_by(hands).map(move |_| listener(at));
+    thread::scope(|scope| {
+        let open = |hand| scope.spawn(move || share(hand).collect::<Result<Vec<_>, _>>());
+        let opening: Vec<_> = (0..hands).map(open).collect();
+        let mut clients = Vec::with_capacity(count);
+        for hand in opening {
+            let opened = hand.join();
+            clients.extend(opened.map_err(|_| Error::Join("a client panicked".to_owned()))??);
+        }
+        Ok(clients)
+    })
+}
+
 /// A client that has subscribed.
-fn listener((site, address, trust): (&Site, &Address, &Trust)) -> Result<Client, Error> {
+fn listener((site, address, trust): At<'_>) -> Result<Client, Error> {
     let few = Buffers {
         small: 512,
         large: 16,
@@ -141,14 +162,15 @@ fn publish(
     stop: &AtomicBool,
 ) -> io::Result<()> {
     let options = ClientOptions::default();
-    let client = connect(site, Target::Udp(broker), options).map_err(io::Error::other);
+    // It publishes for as long as it is there.
+    let mut client = connect(site, Target::Udp(broker), options).map_err(io::Error::other)?;
     let media = MediaInfo {
         class: Class::Video,
         payload_type: 96,
         clock_rate: 90_000,
         ..MediaInfo::data()
     };
-    let stream = client?.publish(&topic(), media, PATIENCE);
+    let stream = client.publish(&topic(), media, PATIENCE);
     let mut stream = stream.map_err(io::Error::other)?;
     // Each needs no other, so that what is shed costs what it is.
     let flags = Flags::FRAME_START.with(Flags::FRAME_END).with(Flags::KEY);
@@ -157,12 +179,15 @@ fn publish(
     while !stop.load(Ordering::Relaxed) {
         let due = begun.elapsed().as_micros() * u128::from(bits_per_s) / 8_000_000;
         while sent < due {
-            // What the client's own queue has no room for is not offered.
-            let _ = stream.send(Outgoing {
+            let event = Outgoing {
                 flags,
                 layer: 0,
                 payload: &payload,
-            });
+            };
+            // What the client's own queue has no room for is not offered.
+            if stream.send(event) == Err(SendError::Closed) {
+                return Err(io::Error::other("the broker has closed the stream"));
+            }
             sent += PAYLOAD as u128;
         }
         thread::sleep(TURN);
