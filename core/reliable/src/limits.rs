@@ -40,6 +40,8 @@ pub const WINDOW_RECORDS: usize = 512;
 pub const WINDOW_BYTES: usize = 128 << 10;
 /// Records of one publisher that are sent and not held yet.
 pub const PUBLISHER_RECORDS: usize = 512;
+/// As many of these as make a publisher wait until its next message is full.
+pub(crate) const GATHER: usize = 64;
 /// Bytes of payload of these.
 pub const PUBLISHER_BYTES: usize = 128 << 10;
 /// Bytes of one event; it travels in records of [`sangam_wire::RECORD_LEN_MAX`].

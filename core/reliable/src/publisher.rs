@@ -6,7 +6,7 @@ use std::sync::Arc;
 use sangam_model::{PublisherId, Time, Topic};
 use sangam_wire::{Piece, RECORD_LEN_MAX, RELIABLE_LEN_MAX, RecordFlags, Reliable};
 
-use crate::limits::{HINT, PUBLISHER_BYTES, PUBLISHER_RECORDS, RESEND, backoff};
+use crate::limits::{GATHER, HINT, PUBLISHER_BYTES, PUBLISHER_RECORDS, RESEND, backoff};
 
 #[derive(Debug)]
 pub(crate) struct Publisher {
@@ -114,7 +114,9 @@ impl Publisher {
         self.resend_at
     }
 
-    /// The next message for the broker.
+    /// The next message for the broker. While many records are on their way it is a full one:
+    /// whoever publishes as fast as it can would send each in a message of its own, more of them
+    /// than a broker takes. What is held, or sent again, lets the rest go.
     pub(crate) fn poll(&mut self, now: Time) -> Option<Reliable> {
         let from = usize::try_from(self.next - self.base).unwrap_or(usize::MAX);
         let mut room = RELIABLE_LEN_MAX - Reliable::push_overhead(&self.topic);
@@ -126,7 +128,8 @@ impl Publisher {
             room = rest;
             pieces.push(piece.clone());
         }
-        if pieces.is_empty() {
+        let is_full = from + pieces.len() < self.records.len();
+        if pieces.is_empty() || (from >= GATHER && !is_full) {
             return None;
         }
         let first = self.next;
@@ -154,5 +157,58 @@ impl Publisher {
         } else if self.resend_at == Time::NEVER {
             self.resend_at = now + backoff(RESEND, self.timeouts);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn publisher() -> Publisher {
+        Publisher::new(PublisherId(1), Topic::new("acme/events").unwrap())
+    }
+
+    /// Publishes each event by itself and sends what may be sent; the records of each message.
+    fn publish(publisher: &mut Publisher, events: usize) -> Vec<usize> {
+        let mut sent = Vec::new();
+        for _ in 0..events {
+            publisher.push(b"an event of some bytes").unwrap();
+            sent.extend(flush(publisher));
+        }
+        sent
+    }
+
+    fn flush(publisher: &mut Publisher) -> Vec<usize> {
+        let next = || match publisher.poll(Time::ZERO)? {
+            Reliable::Push { pieces, .. } => Some(pieces.len()),
+            other => panic!("{other:?}"),
+        };
+        std::iter::from_fn(next).collect()
+    }
+
+    #[test]
+    fn few_records_leave_at_once_and_many_in_full_messages() {
+        let mut publisher = publisher();
+        let sent = publish(&mut publisher, PUBLISHER_RECORDS);
+        let (alone, gathered) = sent.split_at(GATHER);
+        assert!(alone.iter().all(|&records| records == 1), "{alone:?}");
+        assert!(gathered.iter().all(|&records| records > 20), "{gathered:?}");
+        // All that were sent are held: what waited leaves.
+        let through: usize = sent.iter().sum();
+        assert!(through < PUBLISHER_RECORDS, "something waits");
+        publisher.held(Time::ZERO, (through as u64, 0), false);
+        assert_eq!(
+            flush(&mut publisher).iter().sum::<usize>(),
+            PUBLISHER_RECORDS - through
+        );
+    }
+
+    #[test]
+    fn what_waits_goes_with_what_is_sent_again() {
+        let mut publisher = publisher();
+        let sent: usize = publish(&mut publisher, PUBLISHER_RECORDS).iter().sum();
+        publisher.expire(publisher.deadline());
+        let again: usize = flush(&mut publisher).iter().sum();
+        assert!(again >= sent, "{again} of {sent}");
     }
 }
