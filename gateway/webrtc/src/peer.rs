@@ -376,6 +376,7 @@ impl Peer {
             Event::EgressBitrateEstimate(BweKind::Twcc { estimate, .. }) => {
                 self.estimated(estimate, hands);
             }
+            Event::ChannelData(_) => hands.counts.channel_data.one(),
             Event::Closed => return Err(End::Left),
             _ => {}
         }

@@ -120,6 +120,27 @@ fn a_flood_of_whatever_is_counted_and_harms_nobody() {
 }
 
 #[test]
+fn what_is_written_to_data_channels_is_dropped_and_media_go_on() {
+    let stage = Stage::new();
+    let (mut publisher, mut player) = (Peer::new(Kind::Sends), Peer::new(Kind::Receives));
+    stage.publish(&mut publisher, "demo/anna");
+    stage.play(&mut player, "demo/anna");
+    let mut written = 0;
+    player.until_with(
+        "pictures",
+        |player| player.pictures().len() >= 40 && stage.count("channel_data") >= 100,
+        || {
+            while publisher.write_data(&[b'{'; 9_000]) {
+                written += 1;
+            }
+            publisher.show(true);
+        },
+    );
+    assert!(written >= 100, "{written}");
+    assert_eq!(stage.gateway.peers(), 2);
+}
+
+#[test]
 fn a_peer_that_never_connects_is_forgotten() {
     let soon = Settings {
         connect_within: Duration::from_millis(100),

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use sangam_wire::red::{self, Block};
 use str0m::change::{SdpAnswer, SdpPendingOffer};
+use str0m::channel::ChannelId;
 use str0m::media::{Direction, MediaKind, Mid, Pt, Rid, Simulcast, SimulcastLayer};
 use str0m::net::{Protocol, Receive, TcpType, Transmit};
 use str0m::rtp::{ExtensionValues, RtpPacket, RtpWrite};
@@ -38,6 +39,7 @@ pub(crate) struct Peer {
     fresh: Option<Candidate>,
     audio: Mid,
     video: Mid,
+    channel: ChannelId,
     /// Of sound, and of each layer of the picture.
     sequences: [u64; 4],
     timestamp: u32,
@@ -107,6 +109,7 @@ impl Peer {
         let mut api = rtc.sdp_api();
         let audio = api.add_media(MediaKind::Audio, direction, None, None, None);
         let video = api.add_media(MediaKind::Video, direction, None, None, simulcast);
+        let channel = api.add_channel("chat".to_owned());
         let (offer, pending) = api.apply().unwrap();
         Self {
             rtc,
@@ -117,6 +120,7 @@ impl Peer {
             fresh: None,
             audio,
             video,
+            channel,
             sequences: [100; 4],
             timestamp: 90_000,
             connected: false,
@@ -147,6 +151,12 @@ impl Peer {
             *stream = Some(open);
         }
         self.rtc.sdp_api().accept_answer(pending, sdp).unwrap();
+    }
+
+    /// Writes to a data channel; whether there is room for it.
+    pub(crate) fn write_data(&mut self, bytes: &[u8]) -> bool {
+        let channel = self.rtc.channel(self.channel);
+        channel.is_some_and(|mut channel| channel.write(true, bytes).unwrap())
     }
 
     /// Another address, as when a telephone changes networks; the new offer restarts ICE.
