@@ -39,6 +39,8 @@ struct Connection {
 #[derive(Debug, Default)]
 pub(super) struct Hub {
     connections: BTreeMap<MemberId, Connection>,
+    /// Those by which members joined, which may not be connected yet.
+    begun: BTreeMap<MemberId, u64>,
     states: States,
 }
 
@@ -79,6 +81,18 @@ impl Hub {
         true
     }
 
+    /// A member has joined by the connection of this number.
+    pub(super) fn begins(&mut self, member: MemberId, number: u64) {
+        self.begun.insert(member, number);
+    }
+
+    /// Whether this connection began after all others of a member.
+    pub(super) fn is_newest(&self, member: MemberId, number: u64) -> bool {
+        let connected = self.connections.get(&member).map(|one| one.number);
+        let others = [connected, self.begun.get(&member).copied()];
+        others.into_iter().flatten().all(|other| other < number)
+    }
+
     /// A connection is gone, or never came about; whether its member has no other.
     pub(super) fn disconnect(&mut self, number: u64, member: MemberId) -> bool {
         let known = self.connections.get(&member);
@@ -103,6 +117,11 @@ impl Hub {
 
     /// Tells everybody what happened.
     pub(super) fn tell(&mut self, session: &Session, records: &[Record]) {
+        for record in records {
+            if let Event::Left { member, .. } = &record.event {
+                self.begun.remove(member);
+            }
+        }
         if self.connections.is_empty() {
             return;
         }

@@ -80,7 +80,7 @@ pub(super) async fn upgrade(
 async fn serve(api: Api, id: SessionId, mut socket: WebSocket) {
     let number = api.sessions.connection_number();
     let greeted = match tokio::time::timeout(GREETING, greeting(&mut socket)).await {
-        Ok(Some(greeting)) => come_in(&api, &id, greeting).await,
+        Ok(Some(greeting)) => come_in(&api, (&id, number), greeting).await,
         Ok(None) => return,
         Err(_) => Err(Problem::bad("nothing was said in time").with("code", "timeout")),
     };
@@ -142,10 +142,10 @@ async fn greeting(socket: &mut WebSocket) -> Option<Greeting> {
 /// Lets a client in: its member, its resume key, and who it is.
 async fn come_in(
     api: &Api,
-    id: &SessionId,
+    (id, number): (&SessionId, u64),
     greeting: Greeting,
 ) -> Result<(MemberId, String, String), Problem> {
-    let (input, secret, identity) = match greeting {
+    let (answer, secret, identity) = match greeting {
         Greeting::Join {
             token,
             name,
@@ -165,7 +165,8 @@ async fn come_in(
                 rights: pass.video.rights(),
                 key: Some(key_of(&secret)),
             };
-            (Input::Join(joining), secret, pass.identity)
+            let answer = api.sessions.join(id, joining, number).await?;
+            (answer, secret, pass.identity)
         }
         Greeting::Resume {
             member,
@@ -179,10 +180,11 @@ async fn come_in(
             // Whoever is not there any more has no key either.
             let identity = identity.await?;
             let identity = identity.ok_or(Failure::Refused(Refusal::WrongKey))?;
-            (Input::Resume(member, key_of(&key)), key, identity)
+            let input = Input::Resume(member, key_of(&key));
+            (api.sessions.input(id, input).await?, key, identity)
         }
     };
-    match api.sessions.input(id, input).await? {
+    match answer {
         Answer::Joined(member) => Ok((member, secret, identity)),
         _ => Err(Problem::internal("the session did not answer")),
     }

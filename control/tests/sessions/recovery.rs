@@ -187,3 +187,38 @@ async fn the_last_connection_to_begin_stays_in_whatever_order_they_are_let_in() 
         .await;
     assert_eq!(away().await, Some(false));
 }
+
+#[tokio::test]
+async fn a_join_that_was_given_up_ends_no_later_one() {
+    let stage = Stage::new();
+    stage.post("/v1/sessions", WEEKLY).await;
+    let sessions = &stage.sessions;
+    let join = async |number| {
+        let joining = Joining::named("anna");
+        sessions.join(&weekly(), joining, number).await
+    };
+    let numbers: Vec<u64> = (0..3).map(|_| sessions.connection_number()).collect();
+    let Ok(Answer::Joined(anna)) = join(numbers[1]).await else {
+        panic!("she does not get in");
+    };
+    // She waited longer for the session by the first one, before and after she is connected.
+    assert_eq!(join(numbers[0]).await, Err(Failure::Replaced));
+    let (sink, mut told) = mpsc::channel(sangam_control::session::TOLD_MAX);
+    let connected = sessions.connect(&weekly(), anna, numbers[1], sink);
+    connected.unwrap();
+    assert_eq!(join(numbers[0]).await, Err(Failure::Replaced));
+    while let Ok(told) = told.try_recv() {
+        assert!(!matches!(told, Told::Bye(_)), "{told:?}");
+    }
+    // Whoever comes back later is another member, as before.
+    let again = join(numbers[2]).await;
+    assert!(
+        matches!(again, Ok(Answer::Joined(other)) if other != anna),
+        "{again:?}"
+    );
+    let mut last = None;
+    while let Some(more) = told.recv().await {
+        last = Some(more);
+    }
+    assert!(matches!(last, Some(Told::Bye("replaced"))), "{last:?}");
+}

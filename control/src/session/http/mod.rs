@@ -79,7 +79,7 @@ pub fn routes<S: Clone + Send + Sync + 'static>(api: Api) -> Router<S> {
 }
 
 /// Lets nobody ask more than its share.
-async fn limited(
+pub(crate) async fn limited(
     State(api): State<Api>,
     ConnectInfo(caller): ConnectInfo<SocketAddr>,
     request: Request,
@@ -121,6 +121,7 @@ impl From<Failure> for Problem {
             ),
             Failure::Exists(_) => (StatusCode::CONFLICT, "exists", "choose another name"),
             Failure::Refused(refusal) => (status_of(refusal), refusal.code(), ""),
+            Failure::Replaced => (StatusCode::CONFLICT, "replaced", "go on there"),
             Failure::Elsewhere(url) => {
                 let problem = Self::new(StatusCode::TEMPORARY_REDIRECT, text);
                 return problem

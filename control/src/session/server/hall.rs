@@ -10,7 +10,9 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use sangam_model::Time;
-use sangam_session::{Answer, Input, Machine, MemberId, Plan, Record, Refusal, Session, SessionId};
+use sangam_session::{
+    Answer, Input, Joining, Machine, MemberId, Plan, Record, Refusal, Session, SessionId,
+};
 use tokio::sync::mpsc;
 
 use super::super::gates::{lifted, words};
@@ -133,15 +135,11 @@ impl Hall {
                 self.replies.push((id, reply, done));
             }
             Ask::Input(id, input, reply) => {
-                let done = match self.hosted.get_mut(&id) {
-                    Some(hosted) => hosted.machine.handle(now, input).map_err(Failure::Refused),
-                    None => Err(self.not_here(&id)),
-                };
-                if done.is_err() {
-                    self.counters.refused.fetch_add(1, Ordering::Relaxed);
-                }
-                // Also if it is refused: what was due has happened first.
-                self.touched.insert(id.clone());
+                let done = self.input(now, &id, input);
+                self.replies.push((id, reply, done));
+            }
+            Ask::Join(id, joining, number, reply) => {
+                let done = self.join(now, &id, (joining, number));
                 self.replies.push((id, reply, done));
             }
             Ask::Forget(id, reply) => {
@@ -150,6 +148,40 @@ impl Hall {
             }
             other => self.later.push(other),
         }
+    }
+
+    fn input(&mut self, now: Time, id: &SessionId, input: Input) -> Result<Answer, Failure> {
+        let done = match self.hosted.get_mut(id) {
+            Some(hosted) => hosted.machine.handle(now, input).map_err(Failure::Refused),
+            None => Err(self.not_here(id)),
+        };
+        if done.is_err() {
+            self.counters.refused.fetch_add(1, Ordering::Relaxed);
+        }
+        // Also if it is refused: what was due has happened first.
+        self.touched.insert(id.clone());
+        done
+    }
+
+    fn join(
+        &mut self,
+        now: Time,
+        id: &SessionId,
+        (joining, number): (Joining, u64),
+    ) -> Result<Answer, Failure> {
+        if let Some(hosted) = self.hosted.get(id) {
+            let before = hosted.machine.session().identified(&joining.identity);
+            if before.is_some_and(|before| !hosted.hub.is_newest(before.id, number)) {
+                return Err(Failure::Replaced);
+            }
+        }
+        let done = self.input(now, id, Input::Join(joining));
+        if let Ok(Answer::Joined(member)) = &done
+            && let Some(hosted) = self.hosted.get_mut(id)
+        {
+            hosted.hub.begins(*member, number);
+        }
+        done
     }
 
     /// Shows what is kept, and nothing that may yet be void.

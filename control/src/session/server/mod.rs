@@ -8,7 +8,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime};
 
-use sangam_session::{Answer, Input, MemberId, Plan, Record, Refusal, Session, SessionId};
+use sangam_session::{Answer, Input, Joining, MemberId, Plan, Record, Refusal, Session, SessionId};
 use tokio::sync::{mpsc, oneshot};
 
 use super::gates::Word;
@@ -56,6 +56,8 @@ pub enum Failure {
     Unknown(SessionId),
     /// The session refuses.
     Refused(Refusal),
+    /// A later connection of the same person has joined.
+    Replaced,
     /// The server has as many sessions as it may, or as much to do as it can.
     Busy,
     /// What was decided could not be kept, and is void.
@@ -86,6 +88,7 @@ type Reply = Box<dyn FnOnce(Result<Answer, Failure>) + Send>;
 enum Ask {
     Create(SessionId, Plan, Reply),
     Input(SessionId, Input, Reply),
+    Join(SessionId, Joining, u64, Reply),
     Read(SessionId, Reader),
     List(Listing, oneshot::Sender<Result<Listed, Failure>>),
     Records(SessionId, u64, usize, oneshot::Sender<Vec<Record>>),
@@ -188,6 +191,23 @@ impl Sessions {
     pub async fn input(&self, id: &SessionId, input: Input) -> Result<Answer, Failure> {
         let id = id.clone();
         self.ask(|reply| Ask::Input(id, input, reply)).await
+    }
+
+    /// Lets somebody in by a connection, unless a later one of the same identity was let in
+    /// before: this one was given up then, and must not end that one. The number is of
+    /// [`Self::connection_number`].
+    ///
+    /// # Errors
+    /// As [`Self::input`], and [`Failure::Replaced`].
+    pub async fn join(
+        &self,
+        id: &SessionId,
+        joining: Joining,
+        number: u64,
+    ) -> Result<Answer, Failure> {
+        let id = id.clone();
+        self.ask(|reply| Ask::Join(id, joining, number, reply))
+            .await
     }
 
     /// Forgets a session that is over.
@@ -323,6 +343,7 @@ impl std::fmt::Display for Failure {
             Self::Moving(id) => write!(f, "the session {id} is being taken over"),
             Self::Unknown(id) => write!(f, "it cannot be known now which server has {id}"),
             Self::Refused(refusal) => refusal.fmt(f),
+            Self::Replaced => f.write_str("you have joined by a later connection"),
             Self::Busy => f.write_str("the session server has as much to do as it can"),
             Self::Store(why) => write!(f, "nothing was changed: {why}"),
             Self::Stopped => f.write_str("the session server is stopping"),
