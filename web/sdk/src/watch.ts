@@ -11,7 +11,7 @@ const SILENT_MS = 800;
 /** For so long a broker that answered is not asked again: where nobody speaks, silence is normal. */
 const TRUST_MS = 2_500;
 /** Starts of ICE with every look: browsers take a while to see that a network is back. */
-const QUICK_STARTS = 4;
+const QUICK_STARTS = 6;
 /**
  * Between later ones, at first and at most: a long path needs several looks to get through, and a start
  * forgets what the one before has found.
