@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use sangam_broker::TopicGate;
 use sangam_client::{Buffers, Client, ClientError, ClientOptions, Target};
+use sangam_control::login::Login;
 use sangam_control::monitor::webhook::{Postman, webhooks};
 use sangam_control::session::gates::{Listener, Speaker, Word};
 use sangam_control::session::{
@@ -38,6 +39,8 @@ pub(crate) struct Hosting {
     _server: Server,
     /// What HTTP needs of it.
     pub(crate) api: Api,
+    /// The way in for people without a token, if there is one.
+    pub(crate) login: Option<Arc<Login>>,
 }
 
 /// Starts a session server beside a broker, if the configuration wants one. Its API is at `http`;
@@ -69,9 +72,14 @@ pub(crate) fn host(
     let link = link.unwrap_or_else(|| format!("http://{http}/m/"));
     let api = Api::new(server.sessions(), Arc::new(keeper), link);
     tokio::spawn(postman.run());
+    let login = config
+        .login
+        .options(&wanted.tenant, &format!("http://{http}"));
+    let login = login.map(|options| Arc::new(Login::new(api.clone(), options)));
     Ok(Some(Hosting {
         _server: server,
         api,
+        login,
     }))
 }
 

@@ -63,9 +63,10 @@ fn the_shipped_example_is_valid() {
 }
 
 #[test]
-fn a_shown_configuration_reads_back_and_hides_the_token() {
+fn a_shown_configuration_reads_back_and_hides_secrets() {
     let output = sangam(&["config", "show"])
         .env("SANGAM_API_TOKEN", "a-secret-of-sufficient-length")
+        .env("SANGAM_LOGIN_CLIENT_SECRET", "a-secret-of-a-client")
         .env("SANGAM_BROKER_SHARDS", "3")
         .output()
         .unwrap();

@@ -2,11 +2,13 @@
 //!
 //! [`monitor`] is the network as its brokers see it: what each of them reports, merged, watched
 //! by thresholds, and shown. [`session`] is where people meet: XGSP sessions over HTTP, WebSockets
-//! and XML.
+//! and XML. [`login`] lets those in whom somebody else vouches for.
 
+pub mod login;
 pub mod monitor;
 mod problem;
 pub mod session;
+mod web;
 mod xml;
 
 pub use problem::Problem;

@@ -81,6 +81,12 @@ export async function one(): Promise<Broker> {
   return start({ name: "a", host, http: await port(host), others: [], more: [], variables: {} });
 }
 
+/** A broker by itself that wants a token of everybody. */
+export async function guarded(http: number, more: Record<string, string>): Promise<Broker> {
+  const variables = { SANGAM_API_TOKEN: OPERATOR, ...more };
+  return start({ name: "a", host: "127.0.0.1", http, others: [], more: [], variables });
+}
+
 /**
  * Two linked brokers; the first one hosts the sessions. Beyond this machine they want a token. `more` are
  * variables of both.

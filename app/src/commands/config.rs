@@ -72,16 +72,14 @@ fn validate(file: &ConfigFile, json: bool) -> Result<(), Failure> {
 fn show(file: &ConfigFile, json: bool) -> Result<(), Failure> {
     let mut config = read(file, &Config::default())?;
     // Shown configurations end up in tickets and chats.
-    if let Some(token) = &mut config.api.token {
-        HIDDEN.clone_into(token);
-    }
-    if let Some(secret) = &mut config.sessions.webhook_secret {
-        HIDDEN.clone_into(secret);
-    }
-    if let Some(password) = &mut config.sessions.etcd_password {
-        HIDDEN.clone_into(password);
-    }
-    if let Some(secret) = &mut config.webrtc.turn_secret {
+    let secrets = [
+        &mut config.api.token,
+        &mut config.sessions.webhook_secret,
+        &mut config.sessions.etcd_password,
+        &mut config.login.client_secret,
+        &mut config.webrtc.turn_secret,
+    ];
+    for secret in secrets.into_iter().flatten() {
         HIDDEN.clone_into(secret);
     }
     config

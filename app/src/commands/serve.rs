@@ -100,6 +100,7 @@ async fn serve(
         started,
         latest: monitor.latest(),
         sessions: hosting.as_ref().map(|hosting| hosting.api.clone()),
+        login: hosting.as_ref().and_then(|hosting| hosting.login.clone()),
         page: http::Page::new(config.page.folder, config.page.brokers),
         boards,
     });

@@ -54,6 +54,9 @@ pub(crate) fn check(config: &Config) -> Vec<(String, String)> {
     for (key, fault) in config.sessions.faults() {
         wrong.add(format!("sessions.{key}"), fault);
     }
+    for (key, fault) in config.login.faults() {
+        wrong.add(format!("login.{key}"), fault);
+    }
     if config.auth.leeway_s > LEEWAY_MAX_S {
         wrong.add("auth.leeway_s", format!("at most {LEEWAY_MAX_S} seconds"));
     }
@@ -247,10 +250,16 @@ pub(crate) fn advice(config: &Config) -> Option<&'static str> {
          not say at which it is reached",
     );
     let alone = !config.sessions.etcd.is_empty() && config.page.brokers.is_empty();
-    hidden.or(alone.then_some(
+    let alone = alone.then_some(
         "pages will not go on at another session server when this one dies: page.brokers names \
          none",
-    ))
+    );
+    let shut = config.login.issuer.is_some() && !config.sessions.enabled;
+    let shut = shut.then_some(
+        "nobody will log in: login.issuer is for brokers that host sessions, and sessions.enabled \
+         is false",
+    );
+    hidden.or(alone).or(shut)
 }
 
 /// What is announced to all brokers has its bounds.

@@ -19,7 +19,7 @@ pub(super) enum Kind {
 }
 
 /// All keys with dots between; tables in arrays (`link`, `leg`) stand without an index.
-pub(super) const KEYS: [(&str, Kind); 100] = [
+pub(super) const KEYS: [(&str, Kind); 108] = [
     ("broker.name", Kind::Text),
     ("broker.region", Kind::Text),
     ("broker.data_dir", Kind::Text),
@@ -99,6 +99,14 @@ pub(super) const KEYS: [(&str, Kind); 100] = [
     ("sessions.etcd_password", Kind::Text),
     ("sessions.webhooks", Kind::Texts),
     ("sessions.webhook_secret", Kind::Text),
+    ("login.issuer", Kind::Text),
+    ("login.client_id", Kind::Text),
+    ("login.client_secret", Kind::Text),
+    ("login.url", Kind::Text),
+    ("login.scopes", Kind::Texts),
+    ("login.claim", Kind::Text),
+    ("login.chairs", Kind::Texts),
+    ("login.hours", Kind::Number),
     ("page.folder", Kind::Text),
     ("page.brokers", Kind::Texts),
     ("limits.clients", Kind::Number),

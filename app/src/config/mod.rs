@@ -5,6 +5,7 @@ mod check;
 mod example;
 mod keys;
 mod load;
+mod login;
 mod media;
 mod multicast;
 mod neighbour;
@@ -29,6 +30,7 @@ pub(crate) use auth::{Auth, AuthKey, NamedKey, SECRET_LEN_MIN};
 pub(crate) use check::{advice, check, check_leg, check_name};
 pub(crate) use example::EXAMPLE;
 pub(crate) use load::{ConfigError, Problem, load};
+pub(crate) use login::Login;
 pub(crate) use media::MediaSpec;
 pub(crate) use multicast::Multicast;
 pub(crate) use neighbour::{LinkAddress, Neighbour, Proxy, by_host};
@@ -58,6 +60,7 @@ pub(crate) struct Config {
     pub(crate) webrtc: WebRtc,
     pub(crate) auth: Auth,
     pub(crate) sessions: Sessions,
+    pub(crate) login: Login,
     pub(crate) page: Page,
     pub(crate) limits: Limits,
     pub(crate) reliable: Reliable,

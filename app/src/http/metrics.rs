@@ -6,6 +6,7 @@ use std::fs;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::IntoResponse;
 use sangam_control::Problem;
+use sangam_control::login::Login;
 use sangam_control::session::Statistics;
 use sangam_node::Sample;
 use sangam_webrtc::WebRtc;
@@ -36,6 +37,7 @@ pub(super) async fn all(state: Shared) -> Result<impl IntoResponse, Problem> {
     if let Some(api) = &state.sessions {
         samples.extend(sessions(&api.sessions.statistics()));
     }
+    samples.extend(state.login.iter().flat_map(|login| logins(login)));
     Ok((
         [(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")],
         text(&samples),
@@ -112,6 +114,23 @@ fn sessions(counted: &Statistics) -> Vec<Sample> {
             "Changes refused",
             true,
             counted.refused,
+        ),
+    ]
+}
+
+/// Who came by the way in for people without a token.
+fn logins(login: &Login) -> [Sample; 2] {
+    let (done, refused) = login.counts();
+    let one = |name, help, value: u64| Sample {
+        counter: true,
+        ..gauge(name, help, Vec::new(), value as f64)
+    };
+    [
+        one("sangam_logins_total", "People who logged in", done),
+        one(
+            "sangam_logins_refused_total",
+            "People who tried and were not let in",
+            refused,
         ),
     ]
 }

@@ -24,6 +24,7 @@ use axum::extract::DefaultBodyLimit;
 use axum::middleware::from_fn_with_state;
 use axum::routing::{get, post, put};
 use sangam_control::Problem;
+use sangam_control::login::{self, Login};
 use sangam_control::monitor::http::{View, routes};
 use sangam_control::monitor::xpath::Evaluator;
 use sangam_control::monitor::{BrokerView, Network};
@@ -66,6 +67,8 @@ pub(crate) struct State {
     pub(crate) latest: Latest,
     /// The sessions it hosts, if it does.
     pub(crate) sessions: Option<Api>,
+    /// The way in for people without a token, if there is one.
+    pub(crate) login: Option<Arc<Login>>,
     /// The meeting page.
     pub(crate) page: Page,
     /// The whiteboards of rooms.
@@ -94,6 +97,7 @@ fn router(state: Arc<State>) -> Router {
         let sockets = from_fn_with_state(Arc::clone(&state), origins::sockets);
         session::routes(api).layer(sockets)
     });
+    let login = state.login.clone().map(login::routes);
     Router::new()
         .route("/healthz", get(health::alive))
         .route("/readyz", get(health::ready))
@@ -116,6 +120,7 @@ fn router(state: Arc<State>) -> Router {
         .route("/v1/legs/{name}", get(legs::one).delete(legs::remove))
         .merge(routes(view(&state)))
         .merge(sessions.unwrap_or_default())
+        .merge(login.unwrap_or_default())
         .fallback(nothing_here)
         .method_not_allowed_fallback(not_so)
         .layer(DefaultBodyLimit::max(BODY_LEN_MAX))
@@ -166,8 +171,8 @@ async fn nothing_here() -> Problem {
          /metrics, /v1/broker, /v1/streams, /v1/map, /v1/locate, \
          /v1/links, /v1/legs, /v1/ice, /v1/boards/TENANT/SESSION/ROOM/MEMBER (a WebSocket), \
          /v1/network, /v1/network.xml, /v1/network.xsd, /v1/xpath, /v1/whip/TOPIC and \
-         /v1/whep/TOPIC; where sessions are hosted, /v1/sessions, /v1/openapi.json and \
-         /v1/xgsp.xsd",
+         /v1/whep/TOPIC; where sessions are hosted, /v1/sessions, /v1/openapi.json, \
+         /v1/xgsp.xsd and, where people log in, /v1/login?to=/m/TENANT/SESSION",
     )
 }
 

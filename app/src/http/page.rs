@@ -98,6 +98,8 @@ async fn facts(state: Shared) -> Json<Value> {
         "brokers": state.page.brokers,
         "sessions": state.sessions.is_some(),
         "webrtc": state.webrtc.is_some(),
+        // Whose meetings open to who logs in; null where nobody can.
+        "login": state.login.as_ref().map(|login| login.tenant()),
     }))
 }
 

@@ -1,22 +1,20 @@
-//! Posts alerts to URLs, as JSON over HTTP/1.1, by TLS where the URL says https: the certificate
-//! has to be for the URL's host and of an authority that this system trusts.
+//! Posts alerts to URLs, as JSON over HTTP, by TLS where the URL says https: the certificate has
+//! to be for the URL's host and of an authority that this system trusts.
 //!
 //! The queue is bounded and nobody waits for it: a receiver that does not answer loses alerts,
 //! which are counted, and never holds up who watches.
 
-mod tls;
-
 use std::fmt;
-use std::io;
 use std::str::FromStr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use rustls::ClientConfig;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+use reqwest::Client;
+use reqwest::header::CONTENT_TYPE;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
+
+use crate::web;
 
 /// Alerts that may wait.
 const QUEUE: usize = 256;
@@ -26,17 +24,10 @@ const ATTEMPTS: u32 = 5;
 const PAUSE: Duration = Duration::from_secs(1);
 /// How long one attempt may take.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Bytes of an answer that are read: its status stands in the first.
-const ANSWER_LEN: usize = 1_024;
 
 /// Where alerts are posted: `http://host[:port]/path`, or `https://...`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Url {
-    secure: bool,
-    host: String,
-    port: u16,
-    path: String,
-}
+pub struct Url(reqwest::Url);
 
 /// What is posted, and to whom.
 #[derive(Debug)]
@@ -59,11 +50,7 @@ pub struct Webhooks {
 pub struct Postman {
     queue: Receiver<Letter>,
     dropped: Arc<AtomicU64>,
-    trust: Trust,
 }
-
-/// Whom to believe; what the system trusts is read when it is first needed.
-type Trust = OnceLock<Arc<ClientConfig>>;
 
 /// Both ends of a queue.
 #[must_use]
@@ -77,7 +64,6 @@ pub fn webhooks() -> (Webhooks, Postman) {
     let far = Postman {
         queue: receiver,
         dropped,
-        trust: Trust::new(),
     };
     (near, far)
 }
@@ -115,8 +101,11 @@ impl Webhooks {
 impl Postman {
     /// Posts what is queued, one after the other, until the near end is gone.
     pub async fn run(mut self) {
+        // What the system trusts is read when there is something to post.
+        let mut client = None;
         while let Some(letter) = self.queue.recv().await {
-            if !deliver(&letter, &self.trust).await {
+            let client = client.get_or_insert_with(|| web::client(PATIENCE));
+            if !deliver(&letter, client).await {
                 self.dropped.fetch_add(1, Ordering::Relaxed);
             }
         }
@@ -124,21 +113,22 @@ impl Postman {
 }
 
 /// Tries until it is taken; false if it never was.
-async fn deliver(letter: &Letter, trust: &Trust) -> bool {
+async fn deliver(letter: &Letter, client: &Client) -> bool {
     let url = &letter.url;
     let mut pause = PAUSE;
     for attempt in 1..=ATTEMPTS {
-        let posted = tokio::time::timeout(PATIENCE, post(letter, trust)).await;
-        match posted {
-            Ok(Ok(200..=299)) => return true,
+        match post(letter, client).await {
+            Ok(200..=299) => return true,
             // The receiver understood and does not want it: it will not want it later.
-            Ok(Ok(status @ 400..=499)) => {
+            Ok(status @ 400..=499) => {
                 tracing::warn!(%url, status, "an alert was refused");
                 return false;
             }
-            Ok(Ok(status)) => tracing::warn!(%url, status, attempt, "an alert was not taken"),
-            Ok(Err(error)) => tracing::warn!(%url, %error, attempt, "an alert was not taken"),
-            Err(_) => tracing::warn!(%url, attempt, "an alert was not taken in time"),
+            Ok(status) => tracing::warn!(%url, status, attempt, "an alert was not taken"),
+            Err(error) => {
+                let error = web::cause(&error);
+                tracing::warn!(%url, error, attempt, "an alert was not taken");
+            }
         }
         if attempt < ATTEMPTS {
             tokio::time::sleep(pause).await;
@@ -149,59 +139,15 @@ async fn deliver(letter: &Letter, trust: &Trust) -> bool {
 }
 
 /// One POST; the status of its answer.
-async fn post(letter: &Letter, trust: &Trust) -> io::Result<u16> {
-    let url = &letter.url;
-    let request = request(letter);
-    if url.secure {
-        let config = Arc::clone(trust.get_or_init(tls::of_system));
-        let (host, port) = (url.host.clone(), url.port);
-        let exchange = move || tls::exchange((&host, port), config, request.as_bytes());
-        let answer = tokio::task::spawn_blocking(exchange).await;
-        return status(&answer.map_err(io::Error::other)??);
-    }
-    let mut stream = TcpStream::connect((url.host.as_str(), url.port)).await?;
-    stream.write_all(request.as_bytes()).await?;
-    let mut answer = Vec::new();
-    stream
-        .take(ANSWER_LEN as u64)
-        .read_to_end(&mut answer)
-        .await?;
-    status(&answer)
-}
-
-fn request(letter: &Letter) -> String {
+async fn post(letter: &Letter, client: &Client) -> reqwest::Result<u16> {
     let Letter { url, json, .. } = letter;
-    let signature = letter.signature.as_ref();
-    let signature = signature.map_or_else(String::new, |value| {
-        format!("Sangam-Signature: {value}\r\n")
-    });
-    format!(
-        "POST {} HTTP/1.1\r\nHost: {}\r\nContent-Type: application/json\r\n{signature}\
-         Content-Length: {}\r\nConnection: close\r\n\r\n{json}",
-        url.path,
-        url.authority(),
-        json.len()
-    )
-}
-
-fn status(answer: &[u8]) -> io::Result<u16> {
-    let status = String::from_utf8_lossy(answer);
-    let status = status
-        .strip_prefix("HTTP/1.")
-        .and_then(|rest| rest.get(2..5));
-    let status = status.and_then(|digits| digits.parse().ok());
-    status.ok_or_else(|| io::Error::other("the answer is no HTTP"))
-}
-
-impl Url {
-    fn authority(&self) -> String {
-        let Self { host, port, .. } = self;
-        if host.contains(':') {
-            format!("[{host}]:{port}")
-        } else {
-            format!("{host}:{port}")
-        }
+    let mut request = client.post(url.0.clone());
+    request = request.header(CONTENT_TYPE, "application/json");
+    if let Some(signature) = &letter.signature {
+        request = request.header("Sangam-Signature", signature);
     }
+    let answer = request.body(json.clone()).send().await?;
+    Ok(answer.status().as_u16())
 }
 
 impl FromStr for Url {
@@ -209,46 +155,20 @@ impl FromStr for Url {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let wrong = || format!("{text:?}: write https://host:port/path or http://host:port/path");
-        let (scheme, rest) = text.split_once("://").ok_or_else(wrong)?;
-        let secure = match scheme {
-            "http" => false,
-            "https" => true,
-            _ => return Err(wrong()),
-        };
-        let clean = |text: &str| text.bytes().all(|byte| byte.is_ascii_graphic());
-        let slash = rest.find('/').unwrap_or(rest.len());
-        let (authority, path) = rest.split_at(slash);
-        if !clean(rest) || authority.contains('@') {
-            return Err(wrong());
-        }
-        let bracketed = authority
-            .strip_prefix('[')
-            .and_then(|rest| rest.split_once(']'));
-        let (host, port) = match bracketed {
-            Some((host, port)) => (host, port.strip_prefix(':')),
-            None => match authority.split_once(':') {
-                Some((host, port)) => (host, Some(port)),
-                None => (authority, None),
-            },
-        };
-        let usual = if secure { 443 } else { 80 };
-        let port = port.map_or(Ok(usual), |port| port.parse().map_err(|_| wrong()))?;
-        if host.is_empty() {
-            return Err(wrong());
-        }
-        Ok(Self {
-            secure,
-            host: host.to_owned(),
-            port,
-            path: if path.is_empty() { "/" } else { path }.to_owned(),
-        })
+        let url = reqwest::Url::parse(text).map_err(|_| wrong())?;
+        let is_plain = url.username().is_empty() && url.password().is_none();
+        // Parsing mends what is written otherwise; an address is better written right.
+        let is_clean = text.bytes().all(|byte| byte.is_ascii_graphic());
+        let is_web = text.starts_with("http://") || text.starts_with("https://");
+        (is_plain && is_clean && is_web)
+            .then_some(Self(url))
+            .ok_or_else(wrong)
     }
 }
 
 impl fmt::Display for Url {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let scheme = if self.secure { "https" } else { "http" };
-        write!(f, "{scheme}://{}{}", self.authority(), self.path)
+        self.0.fmt(f)
     }
 }
 

@@ -24,6 +24,7 @@ mod webhook;
 pub mod xml;
 
 pub use grants::{Gatekeeper, MediaPass, Pass, TokenFault, VideoGrant};
+pub(crate) use http::limited;
 pub use http::{Api, routes};
 pub use hub::{TOLD_MAX, Told};
 pub use server::{Failure, Hears, Server, ServerOptions, Sessions, Statistics, Tells, unix_ms};

@@ -8,7 +8,7 @@ import { MeetingPage } from "./meeting/MeetingPage";
 import { join } from "./join";
 import { PreJoin } from "./prejoin/PreJoin";
 import type { Ready } from "./prejoin/useDevice";
-import type { Link } from "./route";
+import { isOver, login, type Link } from "./route";
 import { save, type Settings } from "./settings";
 
 export function App({ kept, link }: { kept: Settings; link: Link | undefined }) {
@@ -16,12 +16,16 @@ export function App({ kept, link }: { kept: Settings; link: Link | undefined }) 
   const [meeting, setMeeting] = useState<Meeting>();
   const [problem, setProblem] = useState<Problem>();
   const [busy, setBusy] = useState(false);
+  const [tenant, setTenant] = useState<string | null>(null);
   const brokers = useRef([location.origin]);
 
   useEffect(() => {
     // Where the page may go on when its broker dies has to be known before.
     facts(location.origin)
-      .then((known) => (brokers.current = [location.origin, ...known.brokers]))
+      .then((known) => {
+        brokers.current = [location.origin, ...known.brokers];
+        setTenant(known.login);
+      })
       .catch(() => undefined);
   }, []);
   useEffect(() => save(settings), [settings]);
@@ -30,7 +34,7 @@ export function App({ kept, link }: { kept: Settings; link: Link | undefined }) 
     document.title = name;
   }, [link]);
 
-  if (!link) return <Home />;
+  if (!link) return <Home tenant={tenant ?? "meet"} />;
   const enter = async (ready: Ready) => {
     setBusy(true);
     setProblem(undefined);
@@ -43,8 +47,10 @@ export function App({ kept, link }: { kept: Settings; link: Link | undefined }) 
     }
   };
   if (!meeting) {
+    const stranger = link.token === undefined || isOver(link.token);
     return (
       <PreJoin
+        login={stranger && link.tenant === tenant ? login(link) : undefined}
         link={link} settings={settings} change={setSettings} busy={busy} problem={problem}
         enter={(ready) => void enter(ready)}
       />

@@ -6,13 +6,13 @@ import { useTranslation } from "react-i18next";
 import { level } from "./route";
 import { Logo } from "./ui/Logo";
 
-export function Home() {
+export function Home({ tenant }: { tenant: string }) {
   const { t } = useTranslation();
   const [name, setName] = useState("");
   const go = (event: FormEvent) => {
     event.preventDefault();
     const session = level(name) || "meeting";
-    location.assign(`/m/meet/${session}`);
+    location.assign(`/m/${tenant}/${session}`);
   };
   return (
     <main className="flex min-h-full items-center justify-center p-6">

@@ -2,8 +2,12 @@
 
 import type { Named } from "@sangam/sdk";
 
+/** Why a login came to nothing, as the server says it. */
+const FAULTS = ["refused", "invalid", "unreachable", "problem"] as const;
+
 export interface Link extends Named {
   token?: string;
+  fault?: (typeof FAULTS)[number];
 }
 
 /** One level of a topic, as docs/spec/xgsp.md has it. */
@@ -15,8 +19,26 @@ export function read(url: URL): Link | undefined {
   if (m !== "m" || rest.some((one) => one !== "") || !tenant || !session) return undefined;
   if (!LEVEL.test(tenant) || !LEVEL.test(session)) return undefined;
   // Browsers send no fragment, so that no log on the way has the token.
-  const token = new URLSearchParams(url.hash.slice(1)).get("token");
-  return token ? { tenant, session, token } : { tenant, session };
+  const fragment = new URLSearchParams(url.hash.slice(1));
+  const [token, login] = [fragment.get("token"), fragment.get("login")];
+  const fault = FAULTS.find((one) => one === login);
+  return { tenant, session, ...(token ? { token } : {}), ...(fault ? { fault } : {}) };
+}
+
+/** Where somebody without a token logs in, and comes back from with one. */
+export function login({ tenant, session }: Named): string {
+  return `/v1/login?to=${encodeURIComponent(`/m/${tenant}/${session}`)}`;
+}
+
+/** Whether a token was good once. What cannot be read is for the server to judge. */
+export function isOver(token: string, now = Date.now()): boolean {
+  try {
+    const claims = (token.split(".")[1] ?? "").replace(/-/g, "+").replace(/_/g, "/");
+    const { exp } = JSON.parse(atob(claims)) as { exp?: number };
+    return exp !== undefined && exp * 1_000 < now;
+  } catch {
+    return false;
+  }
 }
 
 /**
@@ -26,9 +48,9 @@ export function read(url: URL): Link | undefined {
 export function here(): Link | undefined {
   const link = read(new URL(location.href));
   if (!link) return undefined;
-  const { token } = link;
+  const { token, fault } = link;
   const key = `sangam.token.${link.tenant}/${link.session}`;
-  if (token) history.replaceState(history.state, "", location.pathname + location.search);
+  if (token || fault) history.replaceState(history.state, "", location.pathname + location.search);
   try {
     if (token) sessionStorage.setItem(key, token);
     const kept = sessionStorage.getItem(key);

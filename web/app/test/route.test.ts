@@ -1,5 +1,5 @@
 import { afterEach, expect, test, vi } from "vitest";
-import { here, level, read } from "../src/route";
+import { here, isOver, level, login, read } from "../src/route";
 
 afterEach(() => vi.unstubAllGlobals());
 
@@ -17,6 +17,21 @@ test("a token that proxies would see is not taken", () => {
 test.each(["/", "/m", "/m/acme", "/m/acme/weekly/more", "/m/a%2Fb/c", "/m/%E0/x", "/m/acme/x+y", `/m/acme/${"x".repeat(49)}`])(
   "%s is no link to a meeting", (path) => expect(at(path)).toBeUndefined(),
 );
+
+test("a login that came to nothing says why, in words that the page has", () => {
+  const link = { tenant: "acme", session: "weekly" };
+  expect(at("/m/acme/weekly#login=refused")).toEqual({ ...link, fault: "refused" });
+  expect(at("/m/acme/weekly#login=<script>")).toEqual(link);
+  expect(login(link)).toBe("/v1/login?to=%2Fm%2Facme%2Fweekly");
+});
+
+test("a token that was good once is told from others", () => {
+  const token = (claims: object) => `e30.${btoa(JSON.stringify(claims)).replace(/=+$/, "")}.x`;
+  expect(isOver(token({ exp: 1_000 }), 1_000_001)).toBe(true);
+  expect(isOver(token({ exp: 1_000 }), 999_999)).toBe(false);
+  expect(isOver(token({}))).toBe(false);
+  expect(isOver("rubbish")).toBe(false);
+});
 
 test("what people type becomes one level of a topic", () => {
   expect(level("  Ärzte & Pflege  ")).toBe("Arzte-Pflege");

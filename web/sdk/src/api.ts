@@ -8,6 +8,8 @@ export interface PageFacts {
   brokers: string[];
   sessions: boolean;
   webrtc: boolean;
+  /** The tenant whose meetings open to who logs in at `/v1/login`, if anybody can. */
+  login: string | null;
 }
 
 export interface Named {

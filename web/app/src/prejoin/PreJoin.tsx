@@ -19,6 +19,8 @@ import { useDevice, type Ready } from "./useDevice";
 
 export interface PreJoinProps {
   link: Link;
+  /** Where one has to log in first, if one has to. */
+  login: string | undefined;
   settings: Settings;
   change(settings: Settings): void;
   busy: boolean;
@@ -26,7 +28,7 @@ export interface PreJoinProps {
   enter(ready: Ready): void;
 }
 
-export function PreJoin({ link, settings, change, busy, problem, enter }: PreJoinProps) {
+export function PreJoin({ link, login, settings, change, busy, problem, enter }: PreJoinProps) {
   const { t } = useTranslation();
   const video = useDevice("video", settings.camera, settings);
   const audio = useDevice("audio", settings.microphone, settings);
@@ -71,13 +73,23 @@ export function PreJoin({ link, settings, change, busy, problem, enter }: PreJoi
           <Devices settings={settings} change={change} opened={audio.track ?? video.track} />
           {faults.map((one) => one && <p key={one} role="alert" className="text-sm text-warn">{t(`device.${one}`)}</p>)}
           {problem && <p role="alert" className="text-sm text-warn">{problem.error}. {problem.hint}</p>}
-          <Button
-            type="submit" isDisabled={busy || audio.pending || video.pending || settings.name.trim() === ""}
-            className="cursor-pointer rounded-lg bg-accent px-4 py-2.5 font-semibold text-ground
-              disabled:cursor-not-allowed disabled:bg-soft disabled:text-dim"
-          >
-            {busy ? t("prejoin.joining") : t("prejoin.join")}
-          </Button>
+          {link.fault && <p role="alert" className="text-sm text-warn">{t(`login.${link.fault}`)}</p>}
+          {login ? (
+            <a
+              href={login}
+              className="rounded-lg bg-accent px-4 py-2.5 text-center font-semibold text-ground"
+            >
+              {t("login.go")}
+            </a>
+          ) : (
+            <Button
+              type="submit" isDisabled={busy || audio.pending || video.pending || settings.name.trim() === ""}
+              className="cursor-pointer rounded-lg bg-accent px-4 py-2.5 font-semibold text-ground
+                disabled:cursor-not-allowed disabled:bg-soft disabled:text-dim"
+            >
+              {busy ? t("prejoin.joining") : t("prejoin.join")}
+            </Button>
+          )}
         </form>
       </div>
     </main>

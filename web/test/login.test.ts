@@ -1,0 +1,125 @@
+/** People without a token log in with an account elsewhere, and come back to the meeting. */
+
+import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
+import { guarded, port, shown, type Broker } from "./brokers";
+import { identities, SECRET, type Identities } from "./provider";
+import { person, picture, type Person } from "./people";
+
+const HOST = "127.0.0.1";
+const ACCOUNTS = {
+  anna: { name: "Anna Example", groups: ["staff"] },
+  bert: { name: "Bert Example", groups: ["guests"] },
+};
+
+let broker: Broker;
+let provider: Identities;
+let people: Person[] = [];
+
+function variables(issuer: string): Record<string, string> {
+  return {
+    SANGAM_LOGIN_ISSUER: issuer, SANGAM_LOGIN_CLIENT_SECRET: SECRET, SANGAM_LOGIN_CHAIRS: "staff",
+  };
+}
+
+beforeAll(async () => {
+  const [http, other] = [await port(HOST), await port(HOST)];
+  provider = await identities([HOST, other], `http://${HOST}:${http}`, ACCOUNTS);
+  broker = await guarded(http, variables(provider.issuer));
+});
+
+afterEach(async () => {
+  await Promise.all(people.map((one) => one.leave()));
+  people = [];
+});
+
+afterAll(async () => {
+  await broker?.kill();
+  await provider?.stop();
+});
+
+/** Somebody who opens a meeting's address and goes to the provider's page. */
+async function comes(name: string, meeting: string): Promise<Person> {
+  const one = await person(name, 520, [broker.origin, provider.issuer]);
+  people.push(one);
+  await one.page.goto(`${broker.origin}/m/meet/${meeting}`);
+  await one.page.getByRole("link", { name: "Log in to join" }).click();
+  return one;
+}
+
+async function logsIn(name: string, account: string, meeting: string): Promise<Person> {
+  const one = await comes(name, meeting);
+  await one.page.getByLabel("Account").fill(account);
+  await one.page.getByRole("button", { name: "Continue" }).click();
+  await one.page.waitForURL(`${broker.origin}/m/meet/${meeting}`);
+  await one.page.getByRole("button", { name: "Join now" }).click();
+  return one;
+}
+
+async function counted(name: string): Promise<number> {
+  const metrics = await (await fetch(`${broker.origin}/metrics`)).text();
+  return Number(new RegExp(`^${name} (\\d+)$`, "m").exec(metrics)?.[1]);
+}
+
+test("staff make a meeting by opening it, guests join, and both are who the provider says", async () => {
+  const anna = await logsIn("Anna", "anna", "weekly");
+  await anna.page.getByRole("button", { name: "Leave" }).waitFor();
+  expect(anna.page.url(), "the token is not left in the address").toBe(`${broker.origin}/m/meet/weekly`);
+  const bert = await logsIn("Bert", "bert", "weekly");
+  await bert.page.getByRole("button", { name: "Leave" }).waitFor();
+  const { members } = await shown(broker, "/meet/weekly") as { members: Record<string, string>[] };
+  const known = members.map(({ identity, role }) => [identity, role]);
+  expect(known.sort()).toEqual([["anna", "chair"], ["bert", "participant"]]);
+  expect([...anna.faults, ...bert.faults]).toEqual([]);
+  expect(await counted("sangam_logins_total")).toBe(2);
+});
+
+test("a guest makes no meeting", async () => {
+  const bert = await logsIn("Bert", "bert", "other");
+  await bert.page.getByText(/no session|is no such/i).first().waitFor();
+  const sessions = await shown(broker, "") as { sessions: { name: string }[] };
+  expect(sessions.sessions.map(({ name }) => name)).not.toContain("other");
+});
+
+test("who is refused is told so, and may try again", async () => {
+  const before = await counted("sangam_logins_refused_total");
+  const bert = await comes("Bert", "weekly");
+  await bert.page.getByRole("button", { name: "Cancel" }).click();
+  await bert.page.getByText("the login was refused").waitFor();
+  await picture(bert, "login-refused");
+  expect(bert.page.url()).toBe(`${broker.origin}/m/meet/weekly`);
+  await bert.page.getByRole("link", { name: "Log in to join" }).waitFor();
+  expect(await counted("sangam_logins_refused_total")).toBe(before + 1);
+});
+
+test("what another browser began, or nobody, is not finished here", async () => {
+  const callback = `${broker.origin}/v1/login/callback?code=x&state=y`;
+  const none = await fetch(callback, { redirect: "manual" });
+  expect([none.status, (await none.json() as { code: string }).code]).toEqual([400, "late"]);
+  const begun = await fetch(`${broker.origin}/v1/login?to=/m/meet/weekly`, { redirect: "manual" });
+  const cookie = begun.headers.get("set-cookie")?.split(";")[0] ?? "";
+  expect(cookie).toMatch(/^sangam_login=./);
+  const other = await fetch(callback, { redirect: "manual", headers: { Cookie: cookie } });
+  expect(other.status).toBe(400);
+  // A code that the provider never gave.
+  const state = new URL(begun.headers.get("location") ?? "").searchParams.get("state");
+  const forged = await fetch(`${broker.origin}/v1/login/callback?code=x&state=${state}`, {
+    redirect: "manual", headers: { Cookie: cookie },
+  });
+  expect(forged.headers.get("location")).toBe("/m/meet/weekly#login=refused");
+  for (const to of ["https://evil.example/", "//evil.example/m/a/b", "/m/meet", "/m/other/weekly"]) {
+    const { status } = await fetch(`${broker.origin}/v1/login?to=${encodeURIComponent(to)}`, { redirect: "manual" });
+    expect([400, 403], to).toContain(status);
+  }
+});
+
+test("a provider that is not there keeps nobody waiting, and the broker runs", async () => {
+  const nowhere = `http://${HOST}:${await port(HOST)}`;
+  const alone = await guarded(await port(HOST), variables(nowhere));
+  try {
+    const begun = await fetch(`${alone.origin}/v1/login?to=/m/meet/weekly`, { redirect: "manual" });
+    expect(begun.headers.get("location")).toBe("/m/meet/weekly#login=unreachable");
+    expect((await fetch(`${alone.origin}/healthz`)).ok).toBe(true);
+  } finally {
+    await alone.kill();
+  }
+});
