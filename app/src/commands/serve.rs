@@ -11,7 +11,7 @@ use sangam_io::port::Gateway;
 use sangam_node::{Broker, StartError, Transport};
 use sangam_webrtc::WebRtc;
 use serde_json::json;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket};
 use tokio::runtime::Builder;
 use tokio::sync::Notify;
 
@@ -35,6 +35,9 @@ const DRAIN: Duration = Duration::from_millis(1_500);
 /// and two overlaps of half a second need.
 const DRAIN_CLIENTS: Duration = Duration::from_millis(1_500);
 
+/// Connections that may wait to be taken, as far as `net.core.somaxconn` lets them: the library's
+/// 128 let the rest of a crowd that comes at once try again a second later.
+const HTTP_WAITING: u32 = 4_096;
 /// The monitor's.
 const OWN_DOORS: u64 = 1;
 const DRAIN_LOOK: Duration = Duration::from_millis(50);
@@ -181,7 +184,16 @@ fn show(config: &Config, broker: &Broker) -> Result<(), Failure> {
 }
 
 pub(super) async fn listen(address: SocketAddr) -> Result<TcpListener, Failure> {
-    TcpListener::bind(address).await.map_err(|error| {
+    let listening = || {
+        let socket = match address {
+            SocketAddr::V4(_) => TcpSocket::new_v4(),
+            SocketAddr::V6(_) => TcpSocket::new_v6(),
+        }?;
+        socket.set_reuseaddr(true)?;
+        socket.bind(address)?;
+        socket.listen(HTTP_WAITING)
+    };
+    listening().map_err(|error| {
         Failure::new(
             Exit::Configuration,
             format!("HTTP cannot listen on {address}: {error}"),

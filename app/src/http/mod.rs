@@ -23,6 +23,7 @@ use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::middleware::from_fn_with_state;
 use axum::routing::{get, post, put};
+use axum::serve::ListenerExt;
 use sangam_control::Problem;
 use sangam_control::login::{self, Login};
 use sangam_control::monitor::http::{View, routes};
@@ -87,6 +88,13 @@ pub(crate) async fn serve(
     stop: impl Future<Output = ()> + Send + 'static,
 ) -> std::io::Result<()> {
     let app = router(state).into_make_service_with_connect_info::<SocketAddr>();
+    // What a member is told comes in small frames that follow each other: none waits for the
+    // acknowledgement of the one before.
+    let listener = listener.tap_io(|stream| {
+        if let Err(error) = stream.set_nodelay(true) {
+            tracing::debug!(%error, "small answers may wait");
+        }
+    });
     axum::serve(listener, app)
         .with_graceful_shutdown(stop)
         .await

@@ -1,11 +1,13 @@
 //! Who hears what: the connections of a session's members.
 //!
-//! What everybody hears is encoded once and shared, however many they are.
+//! What everybody hears is encoded once and shared, however many they are. Telling 10,000 takes
+//! some tenths of a second; what happens meanwhile is gathered and told as one frame.
 
 use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
 
 use axum::extract::ws::Utf8Bytes;
-use sangam_session::{Event, Gone, MemberId, Reach, Record, Session};
+use sangam_session::{ChatLine, Event, Gone, MemberId, Reach, Record, Session};
 use serde_json::{Value, json};
 use tokio::sync::mpsc::Sender;
 use tokio::sync::mpsc::error::TrySendError;
@@ -14,6 +16,12 @@ use super::view;
 
 /// What may wait for one connection; one that does not read is told the whole state instead.
 pub const TOLD_MAX: usize = 256;
+/// Connections from which on events are gathered: fewer are told within some milliseconds.
+const GATHER_FROM: usize = 256;
+/// How long nobody is told anything after a frame, for each connection that was told: about twice
+/// what it takes, so that half the thread's time is left for those who come and ask (a frame
+/// takes 0.17 s to 10,000, on two cores shared with them).
+const GATHER_EACH: Duration = Duration::from_micros(30);
 
 /// What is told to a connection.
 #[derive(Clone, Debug, PartialEq)]
@@ -33,6 +41,8 @@ struct Connection {
     sink: Sender<Told>,
     /// It did not take everything and needs to be told the state.
     behind: bool,
+    /// It has not been told anything yet, and is told the state with what is gathered.
+    new: bool,
 }
 
 /// The connections of one session, one for each member.
@@ -42,6 +52,10 @@ pub(super) struct Hub {
     /// Those by which members joined, which may not be connected yet.
     begun: BTreeMap<MemberId, u64>,
     states: States,
+    /// What has happened and is not told yet.
+    gathered: Vec<Record>,
+    /// Nothing is told before.
+    rests_until: Option<Instant>,
 }
 
 /// What members of each room see of the session as it was after an event: many come at once.
@@ -76,6 +90,7 @@ impl Hub {
             number,
             sink,
             behind: false,
+            new: true,
         };
         self.connections.insert(member, connection);
         true
@@ -91,6 +106,17 @@ impl Hub {
         let connected = self.connections.get(&member).map(|one| one.number);
         let others = [connected, self.begun.get(&member).copied()];
         others.into_iter().flatten().all(|other| other < number)
+    }
+
+    /// Tells a new connection what it may reach and, unless others are about to hear what its state
+    /// says already, the state.
+    pub(super) fn greet(&mut self, session: &Session, member: MemberId) {
+        if let Some(connection) = self.connections.get_mut(&member) {
+            connection.send(Told::Reach(session.reach(member)));
+        }
+        if self.gathered.is_empty() {
+            self.tell_state(session, member);
+        }
     }
 
     /// A connection is gone, or never came about; whether its member has no other.
@@ -115,8 +141,8 @@ impl Hub {
         }
     }
 
-    /// Tells everybody what happened.
-    pub(super) fn tell(&mut self, session: &Session, records: &[Record]) {
+    /// Tells everybody what happened, now or in a moment.
+    pub(super) fn tell(&mut self, session: &Session, records: &[Record], now: Instant) {
         for record in records {
             if let Event::Left { member, .. } = &record.event {
                 self.begun.remove(member);
@@ -125,16 +151,33 @@ impl Hub {
         if self.connections.is_empty() {
             return;
         }
-        let mut rest = records;
-        while let Some(first) = rest.first() {
-            let audience = Audience::of(first);
-            let run = rest.iter().take_while(|one| Audience::of(one) == audience);
-            let (now, later) = rest.split_at(run.count());
-            self.tell_run(session, &audience, now);
-            rest = later;
+        self.gathered.extend_from_slice(records);
+        self.tell_gathered(session, now);
+    }
+
+    /// When [`Self::tell_gathered`] has something to do; `None` if nothing was gathered.
+    pub(super) fn due(&self) -> Option<Instant> {
+        self.rests_until.filter(|_| !self.gathered.is_empty())
+    }
+
+    /// Tells what was gathered, once a large session may be told something again.
+    pub(super) fn tell_gathered(&mut self, session: &Session, now: Instant) {
+        let rests = self.rests_until.is_some_and(|until| now < until);
+        if rests || self.gathered.is_empty() {
+            return;
         }
-        for record in records {
+        let all = u32::try_from(self.connections.len()).unwrap_or(u32::MAX);
+        let is_large = self.connections.len() >= GATHER_FROM;
+        self.rests_until = is_large.then(|| now + GATHER_EACH * all);
+        let records = std::mem::take(&mut self.gathered);
+        self.tell_events(session, &records);
+        for record in &records {
             self.follow(session, &record.event);
+        }
+        let new = self.connections.iter().filter(|(_, one)| one.new);
+        let new: Vec<_> = new.map(|(member, _)| *member).collect();
+        for member in new {
+            self.tell_state(session, member);
         }
         if session.state().is_final() {
             let gone: Vec<_> = self.connections.keys().copied().collect();
@@ -142,29 +185,38 @@ impl Hub {
         }
     }
 
-    fn tell_run(&mut self, session: &Session, audience: &Audience, records: &[Record]) {
-        if *audience == Audience::Nobody {
-            return;
+    fn tell_state(&mut self, session: &Session, member: MemberId) {
+        let state = self.states.of(session, member);
+        if let Some(connection) = self.connections.get_mut(&member) {
+            connection.new = false;
+            connection.send(Told::Frame(state));
         }
-        let all = Told::Frame(frame(records));
-        for (&member, connection) in &mut self.connections {
+    }
+
+    /// One frame for each connection that hears of any of it, the same for all of a room.
+    fn tell_events(&mut self, session: &Session, records: &[Record]) {
+        let audiences: Vec<_> = records.iter().map(Audience::of).collect();
+        let all = || records.iter().zip(&audiences);
+        let mut by_room: BTreeMap<&str, Option<Told>> = BTreeMap::new();
+        let told = self.connections.iter_mut().filter(|(_, one)| !one.new);
+        for (&member, connection) in told {
+            let apart = audiences.iter().any(|one| one.is_two_with(member));
             let room = session.member(member).and_then(|one| one.room.as_deref());
-            let hears = match (audience, room) {
-                (Audience::All, Some(_)) => true,
-                (Audience::All, None) => {
-                    let own = records.iter().filter(|one| concerns(&one.event, member));
-                    let own: Vec<_> = own.cloned().collect();
-                    if !own.is_empty() {
-                        connection.send(Told::Frame(frame(&own)));
-                    }
-                    false
+            let frame = match room {
+                None => frame(all().filter(|(record, audience)| {
+                    audience.is_two_with(member)
+                        || **audience == Audience::All && concerns(&record.event, member)
+                })),
+                Some(room) if apart => {
+                    frame(all().filter(|(_, audience)| audience.holds(member, room)))
                 }
-                (Audience::Room(of), Some(room)) => of == room,
-                (Audience::Two(one, other), _) => member == *one || member == *other,
-                _ => false,
+                Some(room) => by_room
+                    .entry(room)
+                    .or_insert_with(|| frame(all().filter(|(_, one)| one.holds_room(room))))
+                    .clone(),
             };
-            if hears {
-                connection.send(all.clone());
+            if let Some(frame) = frame {
+                connection.send(frame);
             }
         }
     }
@@ -174,12 +226,11 @@ impl Hub {
         match event {
             Event::Left { member, why } => self.dismiss(*member, why_bye(*why)),
             Event::Moved { member, .. } => {
-                let state = self.states.of(session, *member);
                 if let Some(connection) = self.connections.get_mut(member) {
                     connection.send(Told::Reach(session.reach(*member)));
-                    // Whoever comes out of the lobby has not seen anything yet.
-                    connection.send(Told::Frame(state));
                 }
+                // Whoever comes out of the lobby has not seen anything yet.
+                self.tell_state(session, *member);
             }
             _ => {}
         }
@@ -188,18 +239,14 @@ impl Hub {
     /// Tells the state to those who are behind and read again.
     pub(super) fn catch_up(&mut self, session: &Session) {
         let behind = self.connections.iter_mut().filter(|(_, one)| one.behind);
-        for (member, connection) in behind {
-            if connection.sink.capacity() > TOLD_MAX / 2 {
-                connection.behind = false;
-                connection.send(Told::Reach(session.reach(*member)));
-                connection.send(Told::Frame(self.states.of(session, *member)));
-            }
+        let reads = behind.filter(|(_, one)| one.sink.capacity() > TOLD_MAX / 2);
+        let mut back = Vec::new();
+        for (member, connection) in reads {
+            (connection.behind, connection.new) = (false, true);
+            back.push(*member);
         }
-    }
-
-    /// What a member sees of the whole session.
-    pub(super) fn state(&mut self, session: &Session, member: MemberId) -> Utf8Bytes {
-        self.states.of(session, member)
+        back.into_iter()
+            .for_each(|member| self.greet(session, member));
     }
 }
 
@@ -233,6 +280,24 @@ impl Audience {
             _ => Self::All,
         }
     }
+
+    /// Whether this is one of two who hear it alone.
+    fn is_two_with(&self, member: MemberId) -> bool {
+        matches!(self, Self::Two(one, other) if *one == member || *other == member)
+    }
+
+    /// Whether all of a room hear it.
+    fn holds_room(&self, room: &str) -> bool {
+        match self {
+            Self::All => true,
+            Self::Room(of) => of == room,
+            Self::Nobody | Self::Two(..) => false,
+        }
+    }
+
+    fn holds(&self, member: MemberId, room: &str) -> bool {
+        self.is_two_with(member) || self.holds_room(room)
+    }
 }
 
 /// Whether somebody who waits in the lobby may hear of it.
@@ -258,12 +323,16 @@ const fn why_bye(why: Gone) -> &'static str {
     }
 }
 
-fn frame(records: &[Record]) -> Utf8Bytes {
-    let seq = records.last().map_or(0, |last| last.seq);
-    let events: Vec<Value> = records.iter().map(view::record).collect();
-    json!({ "type": "events", "seq": seq, "events": events })
-        .to_string()
-        .into()
+/// What was heard, as one frame; none of nothing.
+fn frame<'a>(heard: impl Iterator<Item = (&'a Record, &'a Audience)>) -> Option<Told> {
+    let mut seq = 0;
+    let events = heard.map(|(record, _)| {
+        seq = record.seq;
+        view::record(record)
+    });
+    let events: Vec<Value> = events.collect();
+    let frame = json!({ "type": "events", "seq": seq, "events": events });
+    (seq > 0).then(|| Told::Frame(frame.to_string().into()))
 }
 
 impl States {
@@ -280,10 +349,142 @@ impl States {
         let room = session.member(member).and_then(|one| one.room.clone());
         match room {
             // Those of one room see the same, but for what was said to one of them alone.
-            Some(room) if session.chat().all(|line| line.to.is_none()) => {
+            Some(room) if session.chat().all(|line| !is_between(line, member)) => {
                 self.by_room.entry(room).or_insert_with(write).clone()
             }
             _ => write(),
         }
+    }
+}
+
+/// Whether this member is one of two who read a line alone.
+fn is_between(line: &ChatLine, member: MemberId) -> bool {
+    line.to
+        .is_some_and(|to| to == member || line.from == member)
+}
+
+#[cfg(test)]
+mod tests {
+    use sangam_model::Time;
+    use sangam_session::{
+        Answer, Caller, Command, Input, Joining, Machine, Plan, Refusal, SessionId,
+    };
+    use tokio::sync::mpsc::{Receiver, channel};
+
+    use super::*;
+
+    /// A session, and what its members are told.
+    struct Meeting {
+        machine: Machine,
+        hub: Hub,
+        told: Vec<Receiver<Told>>,
+        now: Instant,
+    }
+
+    impl Meeting {
+        fn of(members: usize) -> Self {
+            let id = SessionId::new("acme", "weekly").unwrap();
+            let plan = Plan::titled("Weekly");
+            let machine = Machine::create(Time::from_millis(1_000), id, plan, 1);
+            let mut meeting = Self {
+                machine: machine.unwrap(),
+                hub: Hub::default(),
+                told: Vec::new(),
+                now: Instant::now(),
+            };
+            for number in 0..members {
+                meeting.join(&format!("p{number}"));
+                meeting.later(Duration::from_secs(1));
+            }
+            for told in &mut meeting.told {
+                while told.try_recv().is_ok() {}
+            }
+            meeting
+        }
+
+        fn take(&mut self, input: Input) -> Result<Answer, Refusal> {
+            let done = self.machine.handle(Time::from_millis(1_000), input);
+            let records: Vec<_> = std::iter::from_fn(|| self.machine.poll()).collect();
+            self.hub.tell(self.machine.session(), &records, self.now);
+            done
+        }
+
+        fn join(&mut self, name: &str) {
+            let Ok(Answer::Joined(member)) = self.take(Input::Join(Joining::named(name))) else {
+                panic!("{name} does not get in");
+            };
+            let (sink, told) = channel(TOLD_MAX);
+            self.hub.connect(self.told.len() as u64, member, sink);
+            self.hub.greet(self.machine.session(), member);
+            self.told.push(told);
+        }
+
+        fn lock(&mut self, locked: bool) {
+            let command = Command::Lock { locked };
+            self.take(Input::Command(Caller::Operator, command))
+                .unwrap();
+        }
+
+        fn later(&mut self, time: Duration) {
+            self.now += time;
+            self.hub.tell_gathered(self.machine.session(), self.now);
+        }
+
+        /// The frames that a member was told since it was asked last.
+        fn frames(&mut self, member: usize) -> Vec<Value> {
+            let told = &mut self.told[member];
+            let told = std::iter::from_fn(|| told.try_recv().ok());
+            let frame = |told| match told {
+                Told::Frame(text) => serde_json::from_str(&text).ok(),
+                _ => None,
+            };
+            told.filter_map(frame).collect()
+        }
+    }
+
+    #[test]
+    fn a_large_session_is_told_together_what_follows_a_frame() {
+        let mut meeting = Meeting::of(GATHER_FROM);
+        meeting.later(Duration::from_secs(1));
+        meeting.lock(true);
+        assert_eq!(meeting.frames(7).len(), 1, "the first at once");
+        meeting.lock(false);
+        meeting.lock(true);
+        assert_eq!(meeting.frames(7), [Value::Null; 0]);
+        let due = meeting.hub.due().expect("something is gathered");
+        let wait = due - meeting.now;
+        assert_eq!(wait, GATHER_EACH * GATHER_FROM as u32);
+        meeting.later(wait);
+        let frames = meeting.frames(7);
+        assert_eq!(frames.len(), 1);
+        assert_eq!(frames[0]["events"].as_array().unwrap().len(), 2);
+        assert_eq!(meeting.hub.due(), None);
+    }
+
+    #[test]
+    fn who_comes_while_events_are_gathered_sees_them_once() {
+        let mut meeting = Meeting::of(GATHER_FROM);
+        meeting.lock(true);
+        meeting.lock(false);
+        meeting.join("late");
+        let late = GATHER_FROM;
+        assert_eq!(meeting.frames(late), [Value::Null; 0]);
+        meeting.later(Duration::from_secs(1));
+        let frames = meeting.frames(late);
+        assert_eq!(frames.len(), 1);
+        assert_eq!(frames[0]["type"], "state");
+        let seq = meeting.machine.session().seq();
+        assert_eq!(frames[0]["session"]["seq"], seq);
+        assert_eq!(meeting.frames(7).last().unwrap()["seq"], seq);
+    }
+
+    #[test]
+    fn a_small_session_is_told_each_event_at_once() {
+        let mut meeting = Meeting::of(3);
+        for locked in [true, false, true] {
+            meeting.lock(locked);
+            assert_eq!(meeting.frames(2).len(), 1);
+        }
+        assert_eq!(meeting.hub.due(), None);
     }
 }

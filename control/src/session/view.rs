@@ -1,5 +1,7 @@
 //! What is shown of a session: the documents of the API.
 
+use std::collections::BTreeSet;
+
 use sangam_session::{ChatLine, Floor, Medium, Member, MemberId, Record, Session};
 use serde_json::{Value, json};
 
@@ -42,8 +44,13 @@ pub(super) fn session_for(session: &Session, member: Option<MemberId>) -> Value 
 
 /// Those who lead, speak or have their hand up first, then the others.
 fn members_shown(session: &Session) -> impl Iterator<Item = &Member> {
-    let matters = |one: &&Member| one.leads() || one.hand_ms.is_some() || one.is_in_lobby();
-    let first = session.members().filter(matters);
+    let floors = session.rooms().flat_map(|(_, room)| &room.floors);
+    let holders = floors.flat_map(|floor| &floor.holders);
+    let speaking: BTreeSet<_> = holders.map(|holder| holder.member).collect();
+    let matters = move |one: &&Member| {
+        one.leads() || one.hand_ms.is_some() || one.is_in_lobby() || speaking.contains(&one.id)
+    };
+    let first = session.members().filter(matters.clone());
     let others = session.members().filter(move |one| !matters(one));
     first.chain(others).take(MEMBERS_SHOWN)
 }

@@ -100,6 +100,7 @@ impl Hall {
             self.move_sessions();
             self.tick();
             self.settle();
+            self.tell_gathered();
             for ask in std::mem::take(&mut self.later) {
                 self.show(ask);
             }
@@ -122,8 +123,10 @@ impl Hall {
             .values()
             .filter_map(|one| one.machine.deadline());
         let due = deadlines.min().map_or(LOOK, |at| at - now);
+        let gathered = self.hosted.values().filter_map(|one| one.hub.due());
+        let first = gathered.min().unwrap_or(refresh).min(refresh);
         due.min(LOOK)
-            .min(refresh.saturating_duration_since(Instant::now()))
+            .min(first.saturating_duration_since(Instant::now()))
     }
 
     /// Lets a change be decided; what only reads waits until it is kept.
@@ -286,16 +289,20 @@ impl Hall {
             let _ = sink.try_send(Told::Bye("removed"));
             return;
         }
-        let reach = Told::Reach(session.reach(member));
-        let state = Told::Frame(hosted.hub.state(session, member));
-        // A new channel has room.
-        let _ = sink.try_send(reach);
-        let _ = sink.try_send(state);
         if hosted.hub.connect(number, member, sink) {
+            hosted.hub.greet(session, member);
             // The connection before may have ended after this one was let in.
             let now = Time::from_millis((self.options.clock)());
             let _ = hosted.machine.handle(now, Input::Found(member));
             self.touched.insert(id.clone());
+        }
+    }
+
+    /// Tells members of large sessions what was gathered for them.
+    fn tell_gathered(&mut self) {
+        let now = Instant::now();
+        for hosted in self.hosted.values_mut() {
+            hosted.hub.tell_gathered(hosted.machine.session(), now);
         }
     }
 
@@ -395,7 +402,7 @@ impl Hall {
         if records.iter().any(|record| record.event.moves_doors()) {
             (self.options.gates)(&words(session));
         }
-        hosted.hub.tell(session, &records);
+        hosted.hub.tell(session, &records, Instant::now());
         if session.seq() - hosted.folded >= FOLD_AFTER {
             hosted.folded = session.seq();
             if let Err(error) = self.options.store.compact(session, KEPT) {
