@@ -5,6 +5,7 @@ mod capacity;
 mod chain;
 mod cloud_voip;
 mod columns;
+mod crowd;
 mod double_queue;
 mod emulator;
 mod failover;
@@ -188,6 +189,11 @@ pub(crate) const ALL: &[Experiment] = &[
         about: "a million reliable events over three brokers, links cut and the broker between \
                 killed: none lost, none twice, in order",
         run: reliable::run,
+    },
+    Experiment {
+        name: "crowd",
+        about: "a session of 10,000 members over WebSockets: how long until all know of a change",
+        run: crowd::run,
     },
     Experiment {
         name: "capacity",

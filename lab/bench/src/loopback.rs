@@ -9,6 +9,8 @@ const REGION_BITS: u32 = 20;
 
 /// Regions of listeners that only count; one thread each.
 pub(crate) const LISTENERS_MAX: usize = 8;
+/// Region of members of sessions.
+pub(crate) const MEMBERS: u32 = 11;
 /// Region of measured receivers.
 pub(crate) const PROBES: u32 = 12;
 /// Region of publishers.
@@ -25,7 +27,7 @@ mod tests {
 
     #[test]
     fn regions_do_not_overlap_and_stay_on_loopback() {
-        for region in [0, 7, PROBES, PUBLISHERS] {
+        for region in [0, 7, MEMBERS, PROBES, PUBLISHERS] {
             for participant in [0, 299, (1 << REGION_BITS) - 1] {
                 let address = address(region, participant);
                 assert!(address.is_loopback() && !address.is_broadcast());

@@ -207,6 +207,7 @@ fn start_all(
             site: stand.site.clone(),
             webrtc: false,
             clients: false,
+            sessions: false,
         };
         brokers.push(Broker::start(&setup, &folder.0)?);
     }

@@ -48,7 +48,7 @@ const ARROWS: [(&str, &[&str]); 19] = [
 const KEPT: [(&str, &[&str]); 4] = [
     ("gstreamer", &["media"]),
     ("axum", &["app", "control", "gateway/*"]),
-    ("tokio", &["app", "control", "gateway/*"]),
+    ("tokio", &["app", "control", "gateway/*", "lab/bench"]),
     ("libc", &["io"]),
 ];
 

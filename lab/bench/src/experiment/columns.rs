@@ -1,18 +1,23 @@
 //! Columns that several experiments share.
 
+use crate::measure::Reception;
 use crate::report::Row;
 use crate::scenario::{Outcome, Seen};
 
 /// Latency, jitter, loss and lateness of measured receivers.
 pub(super) fn quality(row: &mut Row, seen: &Seen) {
-    let reception = &seen.reception;
+    reception(row, &seen.reception, seen.expected);
+}
+
+/// The same of what was received of so many packets.
+pub(super) fn reception(row: &mut Row, reception: &Reception, expected: u64) {
     row.set("latency_avg_ms", reception.mean_ms())
         .set("latency_p50_ms", reception.percentile_ms(50.0))
         .set("latency_p99_ms", reception.percentile_ms(99.0))
         .set("latency_max_ms", reception.max_ms())
         .set("jitter_ms", reception.jitter_ms())
-        .set("loss_percent", reception.loss_percent(seen.expected))
-        .set("late_percent", reception.late_percent(seen.expected));
+        .set("loss_percent", reception.loss_percent(expected))
+        .set("late_percent", reception.late_percent(expected));
 }
 
 /// What it cost and what was dropped.

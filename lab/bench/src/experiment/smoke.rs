@@ -1,11 +1,12 @@
 //! `smoke`: a few seconds over two linked brokers, on loopback and at two sites of the emulator,
-//! to WebRTC peers, then over three of which one is killed. Correctness only, nothing is timed.
+//! to WebRTC peers, in a session, then over three of which one is killed. Correctness only, nothing
+//! is timed.
 
 use std::time::Duration;
 
 use sangam_emulator::{Emulator, Quality};
 
-use super::{Reports, columns, failover, one_meeting, webrtc_fanout};
+use super::{Reports, columns, crowd, failover, one_meeting, webrtc_fanout};
 use crate::args::{Options, Receivers};
 use crate::error::Error;
 use crate::load::Media;
@@ -48,7 +49,7 @@ pub(super) fn run(options: &Options) -> Result<Reports, Error> {
         Ok(network) => parts.push(apart(network)?),
         Err(error) => report.notes.push(format!("Without sites: {error}")),
     }
-    let mut progress = Progress::new(parts.len() + 2);
+    let mut progress = Progress::new(parts.len() + 3);
     for Part { name, media, world } in parts {
         progress.at(name);
         let plan = Plan {
@@ -66,6 +67,9 @@ pub(super) fn run(options: &Options) -> Result<Reports, Error> {
     }
     progress.at("WebRTC");
     webrtc_fanout::smoke(&mut report)?;
+    progress.step();
+    progress.at("a session");
+    crowd::smoke(&mut report)?;
     progress.step();
     if network.is_ok() {
         progress.at("a broker killed");

@@ -28,7 +28,8 @@ const LOG_TAIL: usize = 8;
 pub(crate) struct Broker {
     child: Child,
     site: Option<Site>,
-    http: SocketAddr,
+    /// Where its API is.
+    pub(crate) http: SocketAddr,
     log: PathBuf,
     setup: Setup,
     folder: PathBuf,

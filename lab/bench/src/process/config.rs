@@ -40,6 +40,8 @@ pub(crate) struct Setup {
     pub(crate) webrtc: bool,
     /// Whether clients may come by every transport, see [`client_port`].
     pub(crate) clients: bool,
+    /// Whether it hosts sessions.
+    pub(crate) sessions: bool,
 }
 
 /// What links between brokers go by.
@@ -170,6 +172,9 @@ impl Setup {
                  ca = \"{folder}/ca.crt\"\n"
             );
         }
+        if self.sessions {
+            text.push_str("\n[sessions]\nenabled = true\n");
+        }
         let scheme = match self.carrier {
             Carrier::Udp => "",
             Carrier::Quic => "quic://",
@@ -199,6 +204,7 @@ mod tests {
             program: None,
             webrtc: false,
             clients: true,
+            sessions: false,
         };
         let text = setup.to_toml(SocketAddr::from(([127, 0, 0, 1], 8080)), "/tmp/b2");
         assert!(text.contains("queuing = \"single\""));
@@ -223,6 +229,7 @@ mod tests {
             program: None,
             webrtc: false,
             clients: false,
+            sessions: false,
         };
         let text = setup.to_toml(SocketAddr::from(([127, 0, 0, 1], 8080)), "/tmp/b2");
         assert!(text.contains("tls = [\"127.0.0.1:4606\"]\n"), "{text}");

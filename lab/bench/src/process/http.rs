@@ -57,7 +57,8 @@ fn exchange(
     parse(&answer).ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "no HTTP answer"))
 }
 
-fn parse(answer: &str) -> Option<(u16, String)> {
+/// Status and body of an answer; `None` if it is no HTTP.
+pub(crate) fn parse(answer: &str) -> Option<(u16, String)> {
     let (head, body) = answer.split_once("\r\n\r\n")?;
     let status = head.strip_prefix("HTTP/1.")?.get(2..5)?.parse().ok()?;
     Some((status, body.to_owned()))

@@ -59,6 +59,7 @@ pub(super) fn open(
             program: None,
             webrtc: false,
             clients: true,
+            sessions: false,
         };
         let broker = Broker::start(&setup, folder.path())?;
         let trust = Roots::load(&broker.home().join("ca.crt"));

@@ -108,6 +108,7 @@ fn brokers(path: Path, network: &Emulator, folder: &Folder) -> Result<[Broker; 2
             site: network.sites().get(number).cloned(),
             webrtc: false,
             clients: path == Path::Client,
+            sessions: false,
         };
         Broker::start(&setup, folder.path())
     };

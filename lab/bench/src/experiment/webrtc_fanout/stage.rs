@@ -189,6 +189,7 @@ fn start(plan: &Plan<'_>, folder: &Folder) -> Result<Vec<Broker>, Error> {
             program: None,
             webrtc: true,
             clients: false,
+            sessions: false,
         };
         brokers.push(Broker::start(&setup, folder.path())?);
     }
