@@ -82,9 +82,11 @@ export async function one(): Promise<Broker> {
 }
 
 /** A broker by itself that wants a token of everybody. */
-export async function guarded(http: number, more: Record<string, string>): Promise<Broker> {
+export async function guarded(
+  http: number, more: Record<string, string>, others: string[] = [],
+): Promise<Broker> {
   const variables = { SANGAM_API_TOKEN: OPERATOR, ...more };
-  return start({ name: "a", host: "127.0.0.1", http, others: [], more: [], variables });
+  return start({ name: "a", host: "127.0.0.1", http, others, more: [], variables });
 }
 
 /**
@@ -132,6 +134,14 @@ export async function sharing(etcd: string, folder: string): Promise<[Broker, Br
     await broker(0, "a", shared), await broker(1, "b", shared),
     await broker(2, "c", { SANGAM_SESSIONS_ENABLED: "false" }),
   ];
+}
+
+/** Makes a session as an operator does; the status, as no other server is asked. */
+export async function makes({ origin }: Broker, name: string): Promise<number> {
+  const headers = { "Content-Type": "application/json", Authorization: `Bearer ${OPERATOR}` };
+  const body = JSON.stringify({ tenant: "meet", name, title: name });
+  const answer = await fetch(`${origin}/v1/sessions`, { method: "POST", headers, body, redirect: "manual" });
+  return answer.status;
 }
 
 /** What an operator reads of a session. */

@@ -1,7 +1,9 @@
 /** People without a token log in with an account elsewhere, and come back to the meeting. */
 
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
-import { guarded, port, shown, type Broker } from "./brokers";
+import { execFileSync } from "node:child_process";
+import { guarded, makes, port, PROGRAM, shown, type Broker } from "./brokers";
+import { etcd } from "./etcd";
 import { identities, SECRET, type Identities } from "./provider";
 import { person, picture, type Person } from "./people";
 
@@ -13,6 +15,8 @@ const ACCOUNTS = {
 
 let broker: Broker;
 let provider: Identities;
+/** Where two servers that share their sessions listen. */
+let shared: [number, number];
 let people: Person[] = [];
 
 function variables(issuer: string): Record<string, string> {
@@ -23,7 +27,9 @@ function variables(issuer: string): Record<string, string> {
 
 beforeAll(async () => {
   const [http, other] = [await port(HOST), await port(HOST)];
-  provider = await identities([HOST, other], `http://${HOST}:${http}`, ACCOUNTS);
+  shared = [await port(HOST), await port(HOST)];
+  const pages = [http, shared[0]].map((one) => `http://${HOST}:${one}`);
+  provider = await identities([HOST, other], pages, ACCOUNTS);
   broker = await guarded(http, variables(provider.issuer));
 });
 
@@ -38,19 +44,22 @@ afterAll(async () => {
 });
 
 /** Somebody who opens a meeting's address and goes to the provider's page. */
-async function comes(name: string, meeting: string): Promise<Person> {
-  const one = await person(name, 520, [broker.origin, provider.issuer]);
+async function comes(name: string, meeting: string, at: Broker[] = [broker]): Promise<Person> {
+  const origins = at.map(({ origin }) => origin);
+  const one = await person(name, 520, [...origins, provider.issuer]);
   people.push(one);
-  await one.page.goto(`${broker.origin}/m/meet/${meeting}`);
+  await one.page.goto(`${origins[0]}/m/meet/${meeting}`);
   await one.page.getByRole("link", { name: "Log in to join" }).click();
   return one;
 }
 
-async function logsIn(name: string, account: string, meeting: string): Promise<Person> {
-  const one = await comes(name, meeting);
+async function logsIn(
+  name: string, account: string, meeting: string, at?: Broker[],
+): Promise<Person> {
+  const one = await comes(name, meeting, at);
   await one.page.getByLabel("Account").fill(account);
   await one.page.getByRole("button", { name: "Continue" }).click();
-  await one.page.waitForURL(`${broker.origin}/m/meet/${meeting}`);
+  await one.page.waitForURL(`**/m/meet/${meeting}`);
   await one.page.getByRole("button", { name: "Join now" }).click();
   return one;
 }
@@ -109,6 +118,31 @@ test("what another browser began, or nobody, is not finished here", async () => 
   for (const to of ["https://evil.example/", "//evil.example/m/a/b", "/m/meet", "/m/other/weekly"]) {
     const { status } = await fetch(`${broker.origin}/v1/login?to=${encodeURIComponent(to)}`, { redirect: "manual" });
     expect([400, 403], to).toContain(status);
+  }
+});
+
+test("a meeting is made at the server that has less to do", async () => {
+  const store = await etcd();
+  const keys = `${store.folder}/tokens`;
+  execFileSync(PROGRAM, ["token", "key", "--out", keys], { stdio: "ignore" });
+  const serves = (n: 0 | 1) => guarded(shared[n], {
+    ...variables(provider.issuer), SANGAM_SESSIONS_ETCD: store.url,
+    SANGAM_SESSIONS_KEY: `${keys}.key`, SANGAM_AUTH_KEYS: `${keys}.pub`,
+  }, [`http://${HOST}:${shared[n ? 0 : 1]}`]);
+  const servers = [await serves(0), await serves(1)];
+  try {
+    let made = 0;
+    // As many as make this one send others away.
+    while (servers[0] && (await makes(servers[0], `full-${made}`)) !== 307) {
+      made += 1;
+      expect(made).toBeLessThan(200);
+    }
+    const anna = await logsIn("Anna", "anna", "far", servers);
+    await anna.page.getByRole("button", { name: "Leave" }).waitFor();
+    expect(servers[1] && ((await shown(servers[1], "/meet/far")) as { name?: string }).name).toBe("far");
+  } finally {
+    await Promise.all(servers.map((one) => one.kill()));
+    await store.stop();
   }
 });
 

@@ -20,13 +20,14 @@ const PAGE = `<!doctype html><title>Log in</title><form method="post">
   <button>Continue</button><button name="cancel" value="yes">Cancel</button>
 </form>`;
 
-/** Knows these accounts, and the client `sangam` whose page is at `page`. */
+/** Knows these accounts, and the client `sangam` whose pages are at `pages`. */
 export async function identities(
-  [host, port]: [string, number], page: string, accounts: Record<string, Account>,
+  [host, port]: [string, number], pages: string[], accounts: Record<string, Account>,
 ): Promise<Identities> {
+  const redirect_uris = pages.map((page) => `${page}/v1/login/callback`);
   const issuer = `http://${host}:${port}`;
   const provider = new Provider(issuer, {
-    clients: [{ client_id: "sangam", client_secret: SECRET, redirect_uris: [`${page}/v1/login/callback`] }],
+    clients: [{ client_id: "sangam", client_secret: SECRET, redirect_uris }],
     pkce: { required: () => true },
     claims: { openid: ["sub"], profile: ["name", "groups"] },
     conformIdTokenClaims: false,

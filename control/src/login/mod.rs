@@ -15,18 +15,21 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use axum::Router;
 use axum::extract::{Query, State};
-use axum::http::header::{CACHE_CONTROL, LOCATION, REFERRER_POLICY, SET_COOKIE};
+use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, LOCATION, REFERRER_POLICY, SET_COOKIE};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+use reqwest::Client;
 use sangam_session::{Plan, SessionId};
+use serde_json::json;
 
-use crate::Problem;
 use crate::session::{Api, Failure, Pass, VideoGrant, limited, unix_ms};
+use crate::{Problem, web};
 use errand::Errand;
 use person::Person;
 use provider::Provider;
@@ -35,6 +38,8 @@ use provider::Provider;
 const CALLBACK: &str = "/v1/login/callback";
 /// How long a session is planned for that is made because somebody opens its address.
 const LENGTH_MS: u64 = 24 * 3_600 * 1_000;
+/// How long the provider, or another server, may take to answer.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Who vouches for people, and what follows from it.
 #[derive(Clone)]
@@ -64,6 +69,8 @@ pub struct Login {
     api: Api,
     options: LoginOptions,
     provider: Provider,
+    /// Asks other session servers.
+    http: Client,
     done: AtomicU64,
     refused: AtomicU64,
 }
@@ -96,6 +103,7 @@ impl Login {
     pub fn new(api: Api, options: LoginOptions) -> Self {
         Self {
             provider: Provider::new(&options),
+            http: web::client(PATIENCE),
             api,
             options,
             done: AtomicU64::new(0),
@@ -142,13 +150,6 @@ impl Login {
     async fn let_in(&self, person: Person, id: &SessionId) -> Result<String, Fault> {
         let LoginOptions { claim, chairs, .. } = &self.options;
         let leads = chairs.is_empty() || person.has(claim, chairs);
-        if leads {
-            // Whoever leads opens a meeting by its address; mostly it is there already.
-            match self.api.sessions.create(id.clone(), plan(id)).await {
-                Ok(()) | Err(Failure::Exists(_)) => {}
-                Err(failure) => return Err(Fault::Problem(failure.to_string())),
-            }
-        }
         let pass = Pass {
             tenant: self.options.tenant.clone(),
             identity: person.identity,
@@ -164,7 +165,32 @@ impl Login {
         let issued = self.api.keeper.issue(&pass, self.options.ttl_s);
         let (token, _) =
             issued.map_err(|_| Fault::Problem("there is no key for tokens".to_owned()))?;
+        if leads {
+            self.open(id, &token).await?;
+        }
         Ok(token)
+    }
+
+    /// Whoever leads opens a meeting by its address; mostly it is there already.
+    async fn open(&self, id: &SessionId, token: &str) -> Result<(), Fault> {
+        let url = match self.api.sessions.create(id.clone(), plan(id)).await {
+            Ok(()) | Err(Failure::Exists(_)) => return Ok(()),
+            // A server with less to do.
+            Err(Failure::Elsewhere(url)) => url,
+            Err(failure) => return Err(Fault::Problem(failure.to_string())),
+        };
+        let wanted = json!({ "tenant": id.tenant, "name": id.name, "title": id.name });
+        let request = self.http.post(format!("{url}/v1/sessions"));
+        let request = request.bearer_auth(token);
+        let request = request.header(CONTENT_TYPE, "application/json");
+        let answer = request.body(wanted.to_string()).send().await;
+        let status = answer
+            .map_err(|error| Fault::Problem(web::cause(&error)))?
+            .status();
+        match status.is_success() || status == StatusCode::CONFLICT {
+            true => Ok(()),
+            false => Err(Fault::Problem(format!("{url} answers {status}"))),
+        }
     }
 
     /// Back to the meeting, with what came of it.

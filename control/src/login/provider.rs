@@ -13,13 +13,11 @@ use tokio::sync::Mutex;
 
 use super::errand::Errand;
 use super::person::{self, Expected, Person};
-use super::{CALLBACK, Fault, LoginOptions};
+use super::{CALLBACK, Fault, LoginOptions, PATIENCE};
 use crate::web;
 
 /// Where its description lies (OpenID Connect Discovery 1.0 section 4).
 const DESCRIPTION: &str = "/.well-known/openid-configuration";
-/// How long an answer may take.
-const PATIENCE: Duration = Duration::from_secs(10);
 /// Bytes of an answer.
 const ANSWER_LEN_MAX: usize = 256 * 1_024;
 /// Keys that are looked at.
