@@ -75,6 +75,9 @@ pub struct Heal {
     pub maps_ms: u64,
     /// To the last listener that gets events from the other half, in ms.
     pub media_ms: u64,
+    /// Listeners from whom the other half is farther than an event goes, by the ways that all have
+    /// chosen since.
+    pub too_far: usize,
     /// What the worst link carried for the network's own sake in its worst second from the moment
     /// packets come through, in percent of 10 Mb/s.
     pub worst_second: f64,

@@ -111,6 +111,7 @@ mod tests {
                 links_up_ms: 100,
                 maps_ms: 200,
                 media_ms,
+                too_far: 0,
                 worst_second: 15.0,
             },
             steady: share(steady),

@@ -1,6 +1,7 @@
 //! How fast two halves become one network.
 
 use sangam_model::Time;
+use sangam_model::limits::HOP_LIMIT;
 
 use super::*;
 
@@ -10,6 +11,8 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// How long the halves are apart, and how long is watched what their growing together costs.
 const APART: Duration = Duration::from_secs(10);
 const WATCHED: u32 = 5;
+/// Listeners of whom it is looked whether an event still gets that far.
+const FEW: usize = 16;
 
 /// Streams and listeners that do not get them yet.
 type Waiting = BTreeSet<(StreamId, usize)>;
@@ -20,6 +23,7 @@ struct Progress {
     links_up: Option<u64>,
     maps: Option<u64>,
     media: Option<u64>,
+    too_far: usize,
 }
 
 /// Cuts a network into halves without a word, and lets it grow together again.
@@ -59,6 +63,7 @@ pub(super) fn measure(world: &mut World) -> Result<Heal, Fault> {
         links_up_ms: seen.links_up.ok_or_else(late)?,
         maps_ms: seen.maps.ok_or_else(late)?,
         media_ms: seen.media.ok_or_else(late)?,
+        too_far: seen.too_far,
         worst_second: percent(costs.worst, 1.0),
     })
 }
@@ -82,6 +87,11 @@ fn look(
     for (stream, _, broker) in world.network.traffic.delivered.keys() {
         waiting.remove(&(*stream, *broker));
     }
+    if seen.maps.is_some() && waiting.len() <= FEW {
+        let before = waiting.len();
+        waiting.retain(|(stream, broker)| !is_too_far(world, *stream, *broker));
+        seen.too_far += before - waiting.len();
+    }
     if waiting.is_empty() {
         seen.media.get_or_insert(passed);
     }
@@ -93,6 +103,14 @@ fn look(
     if may_agree && check::maps_agree(&world.network).is_ok() {
         seen.maps = Some(passed);
     }
+}
+
+/// Weights are measured anew while halves are apart, and the ways of least weight may have more
+/// hops than before.
+fn is_too_far(world: &World, stream: StreamId, broker: usize) -> bool {
+    let origin = crate::brokers::sessions::origin(stream);
+    let hops = crate::brokers::sessions::depths(&world.network, origin)[broker];
+    hops.is_some_and(|hops| hops >= usize::from(HOP_LIMIT))
 }
 
 impl Progress {

@@ -12,7 +12,8 @@ pub fn table(figures: &Figures, gaps: &Gaps, swing: &Swing) -> String {
         "| Measured | Value |\n|---|---|\n\
          | Brokers, links, sessions, streams | {}, {}, {}, {} |\n\
          | Listening brokers, longest way, past the hop limit | {}, {} links, {} |\n\
-         | A partition of {} links heals: up, maps equal, all media | {} ms, {} ms, {} ms |\n",
+         | A partition of {} links heals: up, maps equal, all media (listeners that are too far by \
+         then) | {} ms, {} ms, {} ms ({}) |\n",
         figures.brokers,
         figures.links,
         figures.sessions,
@@ -24,6 +25,7 @@ pub fn table(figures: &Figures, gaps: &Gaps, swing: &Swing) -> String {
         heal.links_up_ms,
         heal.maps_ms,
         heal.media_ms,
+        heal.too_far,
     );
     out += &format!(
         "| Share of 10 Mb/s while it heals: worst second of the worst link | {:.3} % |\n",
