@@ -103,15 +103,14 @@ pub(crate) fn option(fd: BorrowedFd<'_>, (level, name): (c_int, c_int)) -> io::R
     check(result).map(|_| value)
 }
 
-/// Reads an option of several bytes; how many the kernel wrote. The rest stays as it was.
+/// Reads an option of several bytes. What the kernel does not write stays as it was.
 pub(crate) fn option_bytes(
     fd: BorrowedFd<'_>,
     (level, name): (c_int, c_int),
     room: &mut [u8],
-) -> io::Result<usize> {
+) -> io::Result<()> {
     let pointer = room.as_mut_ptr().cast::<c_void>();
     let mut len = libc::socklen_t::try_from(room.len()).map_err(io::Error::other)?;
     // SAFETY: `room` has `len` bytes, and the kernel writes no more than that.
-    check(unsafe { libc::getsockopt(fd.as_raw_fd(), level, name, pointer, &mut len) })?;
-    Ok(len as usize)
+    check(unsafe { libc::getsockopt(fd.as_raw_fd(), level, name, pointer, &mut len) }).map(drop)
 }

@@ -28,7 +28,7 @@ use reqwest::Client;
 use sangam_session::{Plan, SessionId};
 use serde_json::json;
 
-use crate::session::{Api, Failure, Pass, VideoGrant, limited, unix_ms};
+use crate::session::{Api, Failure, LENGTH_MS, Pass, VideoGrant, limited, unix_ms};
 use crate::{Problem, web};
 use errand::Errand;
 use person::Person;
@@ -36,8 +36,6 @@ use provider::Provider;
 
 /// Where the provider sends people back to, below [`LoginOptions::url`].
 const CALLBACK: &str = "/v1/login/callback";
-/// How long a session is planned for that is made because somebody opens its address.
-const LENGTH_MS: u64 = 24 * 3_600 * 1_000;
 /// How long the provider, or another server, may take to answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -56,7 +54,7 @@ pub struct LoginOptions {
     pub scopes: Vec<String>,
     /// The claim in which one of `chairs` has to stand for somebody to lead meetings.
     pub claim: String,
-    /// Its values; with none everybody who logs in may make and lead meetings.
+    /// Its values; with none nobody who logs in makes or leads a meeting.
     pub chairs: Vec<String>,
     /// The tenant whose sessions are opened.
     pub tenant: String,
@@ -149,7 +147,7 @@ impl Login {
 
     async fn let_in(&self, person: Person, id: &SessionId) -> Result<String, Fault> {
         let LoginOptions { claim, chairs, .. } = &self.options;
-        let leads = chairs.is_empty() || person.has(claim, chairs);
+        let leads = person.has(claim, chairs);
         let pass = Pass {
             tenant: self.options.tenant.clone(),
             identity: person.identity,
@@ -207,11 +205,14 @@ impl Login {
                 format!("login={}", fault.code())
             }
         };
-        let is_secure = self.options.url.starts_with("https://");
         redirect(
             &format!("{}#{fragment}", errand.to),
-            &Errand::forgotten(is_secure),
+            &Errand::forgotten(self.is_secure()),
         )
+    }
+
+    fn is_secure(&self) -> bool {
+        self.options.url.starts_with("https://")
     }
 }
 
@@ -230,10 +231,10 @@ async fn begin(
         return Err(Problem::forbidden(text).hint("ask for a link with a token"));
     }
     match login.provider.address(&errand).await {
-        Ok(address) => {
-            let is_secure = login.options.url.starts_with("https://");
-            Ok(redirect(address.as_str(), &errand.cookie(is_secure)))
-        }
+        Ok(address) => Ok(redirect(
+            address.as_str(),
+            &errand.cookie(login.is_secure()),
+        )),
         Err(fault) => Ok(login.back(&errand, Err(fault))),
     }
 }

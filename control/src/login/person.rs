@@ -8,6 +8,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::Fault;
+use crate::session::hex;
 
 /// Bytes of a name that goes into a token of ours, which is short.
 const NAME_LEN_MAX: usize = 200;
@@ -133,11 +134,7 @@ fn identity(subject: String) -> String {
     if subject.len() <= IDENTITY_LEN_MAX {
         return subject;
     }
-    let hash = digest::digest(&digest::SHA256, subject.as_bytes());
-    hash.as_ref()
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect()
+    hex(digest::digest(&digest::SHA256, subject.as_bytes()).as_ref())
 }
 
 fn cut(name: &str) -> String {

@@ -24,10 +24,11 @@ mod webhook;
 pub mod xml;
 
 pub use grants::{Gatekeeper, MediaPass, Pass, TokenFault, VideoGrant};
-pub(crate) use http::limited;
 pub use http::{Api, routes};
+pub(crate) use http::{LENGTH_MS, limited};
 pub use hub::{TOLD_MAX, Told};
 pub use server::{Failure, Hears, Server, ServerOptions, Sessions, Statistics, Tells, unix_ms};
+pub(crate) use signal::hex;
 pub use store::{
     ControlStore, Embedded, Etcd, EtcdOptions, Listed, Listing, Move, ServerSeen, StoreError, Tell,
     Where,

@@ -25,7 +25,7 @@ use crate::Problem;
 /// Items of a page at most.
 const PAGE: usize = 500;
 /// How long a session is planned for, and a token good, where nothing is said.
-const LENGTH_MS: u64 = 24 * 3_600 * 1_000;
+pub(crate) const LENGTH_MS: u64 = 24 * 3_600 * 1_000;
 const TTL_S: u64 = 6 * 3_600;
 /// How long a token may be good.
 const TTL_S_MAX: u64 = 30 * 24 * 3_600;

@@ -15,6 +15,8 @@ use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post, put};
 
+pub(crate) use handlers::LENGTH_MS;
+
 use super::grants::Gatekeeper;
 use super::limit::Limits;
 use super::server::{Failure, Sessions};
