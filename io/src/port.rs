@@ -9,6 +9,7 @@ mod peers;
 use std::fmt;
 use std::io;
 use std::slice;
+use std::time::Duration;
 
 use sangam_model::{Class, Filter, MediaInfo, StreamId, Time, Topic, limits};
 use sangam_wire::feedback::Feedback;
@@ -164,6 +165,12 @@ pub trait Port: Send {
     /// then. The value means nothing: it keeps the reads from being left out.
     fn look_up(&self, _peers: &[PeerKey]) -> u64 {
         0
+    }
+
+    /// What serving a peer costs beside the packets of the burst: for so long at most a shard
+    /// waits for the rest of a frame, for each peer, rather than come twice.
+    fn visit(&self) -> Duration {
+        Duration::ZERO
     }
 
     /// Sends every packet of a burst (one stream, in order, at most

@@ -1,8 +1,10 @@
 //! RTP packets, read and changed where they lie (RFC 3550 section 5.1).
 
 mod frames;
+mod sampler;
 
 pub use frames::{Encoding, FrameMarker};
+pub use sampler::Sampler;
 
 use crate::WireError;
 

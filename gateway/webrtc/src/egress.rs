@@ -11,7 +11,7 @@ use crate::layers::Ladder;
 use crate::offer::Offer;
 use crate::redundancy::Redundancy;
 use crate::rewrite::Rewrite;
-use crate::slot::{Slot, Source, Stream, Wishes, layer_of};
+use crate::slot::{Slot, Source, Stream, Wishes, Written, layer_of};
 
 /// Streams that wait for a free medium; more are not remembered.
 const WAITING: usize = 256;
@@ -184,38 +184,31 @@ impl Egress {
             .reduce(|a, b| a + b)
     }
 
-    /// Writes a burst of one stream; how many packets. The caller drains the library afterwards.
+    /// Writes a burst of one stream; the last packet of it, if any is sent. The caller drains the
+    /// library afterwards.
     pub(crate) fn write(
         &mut self,
         burst: &mut [Item],
         (rtc, at): (&mut Rtc, Instant),
         wishes: &mut Wishes<'_, '_>,
-    ) -> usize {
-        let Some(stream) = burst
-            .first()
-            .map(|item| item.stream)
-            .filter(|_| self.connected)
-        else {
-            return 0;
-        };
+    ) -> Option<Written> {
+        let stream = burst.first().filter(|_| self.connected)?.stream;
         let plays = |slot: &&mut Slot| {
             let source = slot.source.as_ref();
             source.is_some_and(|source| source.streams.iter().any(|one| one.id == stream))
         };
-        let Some(slot) = self.slots.iter_mut().find(plays) else {
-            return 0;
-        };
-        let mut written = 0;
+        let slot = self.slots.iter_mut().find(plays)?;
+        let mut last = None;
         for item in burst {
-            let Some(rtp) = slot.packet(item, at, wishes) else {
+            let Some((rtp, written)) = slot.packet(item, at, wishes) else {
                 continue;
             };
             if let Some(sender) = rtc.direct_api().stream_tx(&slot.ssrc) {
                 sender.write_rtp(rtp);
-                written += 1;
+                last = Some(written);
             }
         }
-        written
+        last
     }
 
     /// Finds a medium for a stream; gives it back if none is free.

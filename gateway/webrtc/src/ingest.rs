@@ -3,7 +3,7 @@
 use sangam_io::clock;
 use sangam_io::pool::{Packet, Pool};
 use sangam_model::{Class, MediaInfo, StreamId, Time, Topic, limits};
-use sangam_wire::rtp::{Encoding, FrameMarker};
+use sangam_wire::rtp::{Encoding, FrameMarker, Sampler};
 use sangam_wire::{AudioLevel, Event, ExtensionBlock, Extensions, Flags, HEADER_LEN, Header};
 use sangam_wire::{red, rtcp, rtp};
 use str0m::Rtc;
@@ -14,8 +14,6 @@ use crate::counts::Counts;
 use crate::offer::Offer;
 use crate::recovery::{Lost, Recovery};
 
-/// One event in so many carries a trace.
-const TRACE_EVERY: u16 = 16;
 /// Seconds from 1900 (NTP) to 1970 (Unix).
 const NTP_EPOCH: u64 = 2_208_988_800;
 
@@ -38,6 +36,7 @@ pub(crate) struct Input {
     /// Known from the first packet.
     ssrc: Option<Ssrc>,
     marker: FrameMarker,
+    sampler: Sampler,
     rtcp_sequence: u16,
     /// If its sound comes with redundancy.
     recovery: Option<Box<Recovery>>,
@@ -83,6 +82,7 @@ impl Ingest {
                 inputs.push(Input {
                     topic: topic.ok()?,
                     marker: FrameMarker::new(Encoding::from_name(&media.encoding)),
+                    sampler: Sampler::default(),
                     media: media.clone(),
                     mid,
                     rid: rid.map(|rid| rid.as_str().into()),
@@ -260,7 +260,7 @@ impl Input {
         if let Some(level) = level {
             block.audio_level(level);
         }
-        if rtp.sequence.is_multiple_of(TRACE_EVERY) {
+        if self.sampler.is_due(self.media.class, flags) {
             block.trace(clock::clock_domain(), means.now.as_micros());
         }
         let extensions = block.extensions();

@@ -21,7 +21,7 @@ use crate::ingest::{Ingest, Means};
 use crate::item::Item;
 use crate::outbox::Outbox;
 use crate::signalling::{Arrival, Description, PeerId, Restart, with_credentials};
-use crate::slot::{LAYER_REQUEST, Wishes};
+use crate::slot::{LAYER_REQUEST, Wishes, Written};
 
 /// How long a peer that is not heard may take to come back, for instance by a restart of ICE.
 const RETURN_WITHIN: Duration = Duration::from_secs(30);
@@ -49,6 +49,8 @@ pub(crate) struct Peer {
     connected: bool,
     /// When it is given up unless something changes.
     give_up: Option<Time>,
+    /// When the library, having said all, wanted to be called again.
+    next: Time,
     desired: u64,
 }
 
@@ -152,6 +154,7 @@ impl Peer {
             }),
             connected: false,
             give_up: Some(hands.cx.now + arrival.connect_within),
+            next: Time::ZERO,
             desired: 0,
         }
     }
@@ -196,40 +199,59 @@ impl Peer {
             Some(receive) => Input::Receive(now, receive),
             None => Input::Timeout(now),
         })?;
-        let mut next = self.drain(hands)?;
+        self.rounds(None, hands)
+    }
+
+    /// Lets the library say what it has to say; when to be called again. With `last`, only until
+    /// that has left: the library would like to be called once more after each packet, but has
+    /// nothing to do then that cannot wait until what it waited for before.
+    fn rounds(&mut self, last: Option<Written>, hands: &mut Hands<'_, '_>) -> Result<Time, End> {
+        let now = hands.cx.now;
+        let (mut next, mut left) = self.drain(last, hands)?;
         for _ in 0..ROUNDS {
-            let before = hands.out.len();
-            if next > hands.cx.now + AT_ONCE {
+            if left && self.next > now {
+                return self.patience(self.next, now);
+            }
+            if next > now + AT_ONCE {
                 break;
             }
-            self.rtc.handle_input(Input::Timeout(now))?;
-            next = self.drain(hands)?;
+            let before = hands.out.len();
+            self.rtc
+                .handle_input(Input::Timeout(hands.clock.instant(now)))?;
+            (next, left) = self.drain(last, hands)?;
             if hands.out.len() == before {
                 break;
             }
         }
+        self.next = next;
+        self.patience(next, now)
+    }
+
+    /// When to be called again, unless the peer is given up.
+    fn patience(&self, next: Time, now: Time) -> Result<Time, End> {
         match self.give_up {
-            Some(at) if at <= hands.cx.now && self.connected => Err(End::Lost),
-            Some(at) if at <= hands.cx.now => Err(End::Unconnected),
+            Some(at) if at <= now && self.connected => Err(End::Lost),
+            Some(at) if at <= now => Err(End::Unconnected),
             Some(at) => Ok(next.min(at)),
             None => Ok(next),
         }
     }
 
-    /// Sends a burst; how many packets, and when to be called again.
+    /// Sends a burst; when to be called again, if anything was sent.
     pub(crate) fn send(
         &mut self,
         burst: &mut [Item],
         hands: &mut Hands<'_, '_>,
     ) -> Result<Option<Time>, End> {
         let at = hands.clock.instant(hands.cx.now);
-        let written = self
+        let last = self
             .egress
             .write(burst, (&mut self.rtc, at), &mut hands.wishes());
-        if written == 0 {
+        if last.is_none() {
             return Ok(None);
         }
-        self.turn(None, hands).map(Some)
+        self.rtc.handle_input(Input::Timeout(at))?;
+        self.rounds(last, hands).map(Some)
     }
 
     /// The broker tells something.
@@ -297,7 +319,7 @@ impl Peer {
     /// Says goodbye as far as the peer can be reached.
     pub(crate) fn close(&mut self, hands: &mut Hands<'_, '_>) {
         if self.rtc.close().is_ok() {
-            let _ = self.drain(hands);
+            let _ = self.drain(None, hands);
         }
     }
 
@@ -327,13 +349,24 @@ impl Peer {
         }
     }
 
-    /// Takes everything that the library has to say; when it wants to be called again.
-    fn drain(&mut self, hands: &mut Hands<'_, '_>) -> Result<Time, End> {
+    /// Takes everything that the library has to say now; when it wants to be called again, and
+    /// whether `awaited` was among it.
+    fn drain(
+        &mut self,
+        awaited: Option<Written>,
+        hands: &mut Hands<'_, '_>,
+    ) -> Result<(Time, bool), End> {
+        let mut left = false;
         loop {
             match self.rtc.poll_output()? {
-                Output::Timeout(at) if self.rtc.is_alive() => return Ok(hands.clock.time(at)),
+                Output::Timeout(at) if self.rtc.is_alive() => {
+                    return Ok((hands.clock.time(at), left));
+                }
                 Output::Timeout(_) => return Err(End::Left),
-                Output::Transmit(transmit) => hands.out.push(transmit),
+                Output::Transmit(transmit) => {
+                    left |= awaited.is_some_and(|one| one.is(&transmit.contents));
+                    hands.out.push(transmit);
+                }
                 Output::Event(event) => self.event(event, hands)?,
             }
         }

@@ -61,6 +61,22 @@ pub(crate) struct Stream {
     pub(crate) pt: Option<Pt>,
 }
 
+/// A packet that was written, as it is known on its way out: SRTP encrypts no header (RFC 3711
+/// section 3.1).
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Written {
+    ssrc: u32,
+    sequence: u16,
+}
+
+impl Written {
+    /// Whether this datagram carries it.
+    pub(crate) fn is(self, datagram: &[u8]) -> bool {
+        datagram.get(2..4) == Some(&self.sequence.to_be_bytes())
+            && datagram.get(8..12) == Some(&self.ssrc.to_be_bytes())
+    }
+}
+
 /// What egress wants of the broker.
 pub(crate) struct Wishes<'a, 'b> {
     pub(crate) peer: PeerKey,
@@ -96,7 +112,7 @@ impl Slot {
         item: &mut Item,
         at: Instant,
         wishes: &mut Wishes<'_, '_>,
-    ) -> Option<RtpWrite> {
+    ) -> Option<(RtpWrite, Written)> {
         let now = wishes.cx.now;
         let source = self.source.as_mut()?;
         if source.active != Some(item.stream) && !self.rewrite_for(item, wishes) {
@@ -132,7 +148,11 @@ impl Slot {
             }
         }
         let write = write.marker(item.marker).ext_vals(item.extensions());
-        Some(write.nackable(item.video))
+        let written = Written {
+            ssrc: *self.ssrc,
+            sequence: place.sequence as u16,
+        };
+        Some((write.nackable(item.video), written))
     }
 
     /// Lets another stream take over with this packet, if it is time; whether it did.

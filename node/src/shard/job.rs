@@ -2,7 +2,8 @@
 
 use sangam_io::pool::Packet;
 use sangam_io::port::PeerKey;
-use sangam_model::{StreamId, limits};
+use sangam_model::{Class, StreamId, Time, limits};
+use sangam_wire::{Flags, Header};
 
 use super::audience::{Removal, Stream};
 
@@ -15,6 +16,10 @@ pub(crate) const SLICE: usize = 256;
 pub(crate) struct Job {
     stream: StreamId,
     burst: Vec<Packet>,
+    /// When the lane took its first packet.
+    since: Time,
+    /// Whether its last packet is of a picture that goes on.
+    unfinished: bool,
     /// The last packet was shorter than the first: it ends what one segmented send can carry.
     closed: bool,
     /// The port whose list is being served.
@@ -26,6 +31,8 @@ pub(crate) struct Job {
     /// It has passed the end of the list and began again at its front.
     wrapped: bool,
     begun: bool,
+    /// Somebody has been served, or somebody's turn has come.
+    under_way: bool,
 }
 
 impl Job {
@@ -41,6 +48,22 @@ impl Job {
         &self.burst
     }
 
+    /// Whether the burst is being delivered: nothing may join it any more.
+    pub(crate) fn is_begun(&self) -> bool {
+        self.under_way
+    }
+
+    /// Whether packets may still join that belong with these.
+    pub(crate) fn may_linger(&self) -> bool {
+        let has_room = !self.closed && self.burst.len() < limits::BURST_MAX;
+        self.unfinished && has_room && !self.under_way
+    }
+
+    /// When the lane took the first packet.
+    pub(crate) fn since(&self) -> Time {
+        self.since
+    }
+
     /// Whether an event of `stream` may join the burst before delivery starts: only what leaves
     /// as one segmented send does, so that a delivery cut short can be resumed in its middle.
     pub(crate) fn accepts(&self, stream: StreamId, len: usize) -> bool {
@@ -51,18 +74,28 @@ impl Job {
         self.stream == stream && fits && !self.closed
     }
 
-    pub(crate) fn push(&mut self, stream: StreamId, packet: Packet) {
-        self.stream = stream;
-        self.closed = self
-            .burst
-            .first()
-            .is_some_and(|first| packet.len() < first.len());
+    /// Adds a packet that the lane took at `at`.
+    pub(crate) fn push(&mut self, header: &Header, at: Time, packet: Packet) {
+        let first = self.burst.first();
+        self.closed = first.is_some_and(|first| packet.len() < first.len());
+        if first.is_none() {
+            self.since = at;
+        }
+        self.stream = header.stream;
+        self.unfinished = header.class == Class::Video && !header.flags.contains(Flags::FRAME_END);
         self.burst.push(packet);
+    }
+
+    /// Something else waits behind it: nothing will join.
+    pub(crate) fn close(&mut self) {
+        self.closed = true;
     }
 
     pub(crate) fn clear(&mut self) {
         self.burst.clear();
         self.closed = false;
+        self.unfinished = false;
+        self.under_way = false;
         self.port = 0;
         self.begun = false;
     }
@@ -70,6 +103,7 @@ impl Job {
     /// The receivers still to be served on the present port, or the next that has any: up to the
     /// end of the list, then those before the place where the delivery began.
     pub(crate) fn rest<'a>(&mut self, stream: &'a Stream, ports: usize) -> Option<&'a [PeerKey]> {
+        self.under_way = true;
         while self.port < ports {
             let list = stream.peers(self.port);
             if !self.begun {
@@ -111,6 +145,7 @@ impl Job {
 
 #[cfg(test)]
 mod tests {
+    use sangam_io::pool::Pool;
     use sangam_model::{BrokerId, Filter, Incarnation, MediaInfo, Topic};
 
     use super::*;
@@ -149,6 +184,53 @@ mod tests {
             }
         }
         served
+    }
+
+    /// A job with packets of these lengths of one video stream, the last with these flags.
+    fn burst(lengths: &[usize], last: Flags) -> Job {
+        let pool = Pool::new(lengths.len(), 0);
+        let mut job = job();
+        for (place, length) in lengths.iter().enumerate() {
+            let header = Header {
+                class: Class::Video,
+                flags: if place + 1 < lengths.len() {
+                    Flags::NONE
+                } else {
+                    last
+                },
+                stream: STREAM,
+                sequence: place as u16,
+                hop_limit: 1,
+                layer: 0,
+            };
+            let packet = pool.copy(&vec![0; *length]).unwrap().freeze();
+            assert!(job.accepts(STREAM, packet.len()));
+            job.push(&header, Time::ZERO, packet);
+        }
+        job
+    }
+
+    #[test]
+    fn only_a_picture_that_goes_on_is_waited_for() {
+        assert!(!Job::default().may_linger());
+        assert!(burst(&[9], Flags::NONE).may_linger());
+        assert!(burst(&[9, 9], Flags::FRAME_START).may_linger());
+        assert!(!burst(&[9, 9], Flags::FRAME_END).may_linger());
+        assert!(!burst(&[9, 8], Flags::NONE).may_linger(), "none may join");
+        let full = [9; limits::BURST_MAX];
+        assert!(!burst(&full, Flags::NONE).may_linger());
+
+        let mut closed = burst(&[9], Flags::NONE);
+        closed.close();
+        assert!(!closed.may_linger());
+
+        let mut audience = audience(1);
+        let mut begun = burst(&[9], Flags::NONE);
+        audience.stream_mut(STREAM).unwrap().rotate();
+        begun.rest(audience.stream(STREAM).unwrap(), 1);
+        assert!(begun.is_begun() && !begun.may_linger());
+        begun.clear();
+        assert!(!begun.is_begun());
     }
 
     #[test]

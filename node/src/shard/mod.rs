@@ -10,6 +10,7 @@ mod announcements;
 mod audience;
 mod guard;
 mod job;
+mod linger;
 mod reliable;
 mod requests;
 
@@ -230,7 +231,11 @@ impl Shard {
             return Some(Duration::from_millis(1));
         }
         let ports = self.ports.iter().filter_map(|port| port.deadline());
-        let own = [self.gate.deadline(), self.access.deadline()];
+        let own = [
+            self.gate.deadline(),
+            self.access.deadline(),
+            self.lingers_until(),
+        ];
         let deadline = ports.chain(own.into_iter().flatten()).min();
         deadline.map(|at| at - clock::now())
     }
@@ -291,14 +296,11 @@ impl Shard {
             return true;
         }
         self.flush();
-        if self.jobs[1].is_idle() {
-            let _ = self.load(1, Class::Data, now) || self.load(1, Class::Video, now);
-        }
-        if !self.jobs[1].is_idle() {
+        let ready = self.load_bulk(now);
+        if ready {
             self.deliver(1);
-            return true;
         }
-        false
+        ready
     }
 
     /// Takes the next burst of a class: consecutive events of one stream that wait already.
@@ -313,6 +315,7 @@ impl Shard {
             if let Ok(header) = &header
                 && !self.jobs[job].accepts(header.stream, entry.packet.len())
             {
+                self.jobs[job].close();
                 return true;
             }
             let Ok(Entry { packet, .. }) = self.inbound[class as usize].pop() else {
@@ -344,7 +347,7 @@ impl Shard {
                         self.cache
                             .insert(header.stream, header.sequence, packet.clone());
                     }
-                    self.jobs[job].push(header.stream, packet);
+                    self.jobs[job].push(&header, at, packet);
                 }
                 Admit::Drop(reason) => {
                     let wants_key_frame = stream.shedder.wants_key_frame();

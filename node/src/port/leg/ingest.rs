@@ -18,8 +18,6 @@ use crate::feedback;
 const SOURCE_SILENCE: Duration = Duration::from_secs(2);
 /// Calls before others have their turn; the poller tells when there is more.
 const BATCHES_PER_TURN: usize = 16;
-/// One event in so many carries a trace.
-const TRACE_EVERY: u16 = 16;
 
 impl LegPort {
     pub(super) fn receive(&mut self, peer: PeerKey, rtcp: bool, cx: &mut Context<'_>) {
@@ -145,7 +143,7 @@ impl Leg {
             layer: 0,
         };
         let mut block = ExtensionBlock::new();
-        if sequence.is_multiple_of(TRACE_EVERY) {
+        if self.sampler.is_due(class, flags) {
             block.trace(clock::clock_domain(), cx.now.as_micros());
         }
         event(&header, block.extensions(), bytes, cx.pool).ok_or(DropReason::PoolExhausted)

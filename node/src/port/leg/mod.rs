@@ -17,7 +17,7 @@ use sangam_io::port::{Action, Context, Delivery, PeerKey, Peers, Port};
 use sangam_io::udp::{Fanout, RecvBatch};
 use sangam_model::{StreamId, Time};
 use sangam_wire::Message;
-use sangam_wire::rtp::{Encoding, FrameMarker};
+use sangam_wire::rtp::{Encoding, FrameMarker, Sampler};
 
 use crate::config::{LegSpec, RtcpPort};
 use crate::counters::Counters;
@@ -97,6 +97,7 @@ struct Leg {
     spec: LegSpec,
     sockets: Sockets,
     marker: FrameMarker,
+    sampler: Sampler,
     stream: Option<StreamId>,
     /// The endpoint that sends to us: address, SSRC and when it was heard.
     source: Option<Latched>,
@@ -139,6 +140,7 @@ impl LegPort {
             .map_or("", |receive| &receive.media.encoding);
         let leg = Leg {
             marker: FrameMarker::new(Encoding::from_name(encoding)),
+            sampler: Sampler::default(),
             sockets,
             spec,
             stream: None,
