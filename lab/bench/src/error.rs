@@ -18,6 +18,8 @@ pub(crate) enum Error {
     System(&'static str, io::Error),
     /// A broker did not start, or died.
     Broker(String),
+    /// The simulator is not there, or said something else than was asked.
+    Simulator(String),
     /// Participants did not join in time.
     Join(String),
     /// The emulated network cannot be had.
@@ -50,7 +52,9 @@ impl fmt::Display for Error {
                     "there is no experiment `{name}`; `sangam bench list` names them all"
                 )
             }
-            Self::Option(text) | Self::Broker(text) | Self::Join(text) => f.write_str(text),
+            Self::Option(text) | Self::Broker(text) | Self::Join(text) | Self::Simulator(text) => {
+                f.write_str(text)
+            }
             Self::File(path, error) => write!(f, "{}: {error}", path.display()),
             Self::System(what, error) => write!(f, "{what}: {error}"),
             Self::Network(error) => write!(f, "the emulated network: {error}"),

@@ -13,10 +13,12 @@ mod fanout;
 mod hop;
 mod limit;
 mod link_throughput;
+mod live_routing;
 mod loaded;
 mod meetings;
 mod meetings_single_broker;
 mod placement;
+mod planner;
 mod quic_loss;
 mod receivers;
 mod reliable;
@@ -65,6 +67,11 @@ pub(crate) const ALL: &[Experiment] = &[
         name: "routers",
         about: "what a packet costs in each method that chooses paths",
         run: routers::run,
+    },
+    Experiment {
+        name: "planner",
+        about: "what a central scheduler costs for 48 brokers: time of a plan, bytes of plans",
+        run: planner::run,
     },
     Experiment {
         name: "placement",
@@ -168,6 +175,12 @@ pub(crate) const ALL: &[Experiment] = &[
         name: "failover",
         about: "links cut and silent, brokers killed and frozen: how long media stops",
         run: failover::run,
+    },
+    Experiment {
+        name: "live-routing",
+        about: "networks t2 and t3 of the simulator by real brokers: direct, link state and plans, \
+                beside the simulator's figures",
+        run: live_routing::run,
     },
     Experiment {
         name: "hop",

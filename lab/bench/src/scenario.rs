@@ -208,6 +208,7 @@ fn start_all(
             webrtc: false,
             clients: false,
             sessions: false,
+            routing: None,
         };
         brokers.push(Broker::start(&setup, &folder.0)?);
     }

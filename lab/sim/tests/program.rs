@@ -116,3 +116,34 @@ fn what_does_not_exist_is_said() {
     let none = sim(&["report"], dir.path());
     assert!(text(&none.stderr).contains("holds no results"));
 }
+
+#[test]
+fn sessions_are_taken_out_of_a_trace_with_their_links_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let (whole, out) = (dir.path().join("t3"), dir.path().join("out"));
+    let made = sim(&["trace", "write", "t3", "--rows", "1500", "--out"], &whole);
+    assert!(made.status.success(), "{}", text(&made.stderr));
+    let file = whole.to_str().unwrap();
+    let none = sim(
+        &["trace", "export", file, "--sessions", "26", "--out"],
+        &out,
+    );
+    assert!(!none.status.success() && text(&none.stderr).contains("no session"));
+
+    let taken = sim(&["trace", "export", file, "--sessions", "7", "--out"], &out);
+
+    assert!(taken.status.success(), "{}", text(&taken.stderr));
+    let network = fs::read_to_string(out.join("network.json")).unwrap();
+    let network: serde_json::Value = serde_json::from_str(&network).unwrap();
+    assert_eq!(network["nodes"][1], "receiver-7");
+    assert_eq!(network["links"].as_array().unwrap().len(), 21);
+    assert_eq!(
+        network["sessions"][0]["relays"],
+        serde_json::json!([2, 3, 4, 5])
+    );
+    let last = fs::read_to_string(out.join("link-20.csv")).unwrap();
+    assert_eq!(last.lines().count(), 1 + 1_500);
+    assert!(last.lines().nth(1_500).unwrap().starts_with("14.99,"));
+    let checked = sim(&["trace", "check"], &out.join("trace"));
+    assert!(text(&checked.stdout).contains("6 nodes, 21 links, 1 sessions, 1500 moments"));
+}

@@ -106,25 +106,22 @@ impl<const IN: usize> Layer<IN> {
             bias: [0.0; WIDE],
         }
     }
+}
 
+impl Layer<2> {
     /// What comes out, rectified.
-    fn run(&self, input: &[f32; IN]) -> Row {
+    fn run(&self, input: &[f32; 2]) -> Row {
         let mut output = self.bias;
-        for (block, sums) in output.as_chunks_mut::<LANES>().0.iter_mut().enumerate() {
-            let mut held = *sums;
-            for (x, row) in input.iter().zip(&self.weights) {
-                let weights = &row.as_chunks::<LANES>().0[block];
-                for (sum, weight) in held.iter_mut().zip(weights) {
-                    *sum += x * weight;
-                }
+        for (x, row) in input.iter().zip(&self.weights) {
+            for (sum, weight) in output.iter_mut().zip(row) {
+                *sum += x * weight;
             }
-            *sums = held.map(|sum| if sum > 0.0 { sum } else { 0.0 });
         }
-        output
+        output.map(|sum| if sum > 0.0 { sum } else { 0.0 })
     }
 
     /// A step against the gradient, given that of the sums that came out.
-    fn step(&mut self, input: &[f32; IN], delta: &Row, rate: f32) {
+    fn step(&mut self, input: &[f32; 2], delta: &Row, rate: f32) {
         let step = delta.map(|delta| rate * delta);
         for (x, row) in input.iter().zip(&mut self.weights) {
             subtract(row, *x, &step);
@@ -134,20 +131,80 @@ impl<const IN: usize> Layer<IN> {
 }
 
 impl Layer<WIDE> {
-    /// The same, and the gradient of the sums that came in. A rectifier that gave nothing has
-    /// none, nor do the weights behind it.
+    /// What comes out, rectified. About half of the inputs are zero, as they come from rectifiers.
+    fn run(&self, input: &Row) -> Row {
+        let active = Active::of(input);
+        let mut output = self.bias;
+        for (block, sums) in output.as_chunks_mut::<LANES>().0.iter_mut().enumerate() {
+            let mut held = *sums;
+            for n in active.iter() {
+                let x = input[n];
+                let weights = &self.weights[n].as_chunks::<LANES>().0[block];
+                for (sum, weight) in held.iter_mut().zip(weights) {
+                    *sum += x * weight;
+                }
+            }
+            *sums = held.map(|sum| if sum > 0.0 { sum } else { 0.0 });
+        }
+        output
+    }
+
+    /// A step as of the first layer, and the gradient of the sums that came in. A rectifier that
+    /// gave nothing has none, nor do the weights behind it.
     fn train(&mut self, input: &Row, delta: &Row, rate: f32) -> Row {
         let step = delta.map(|delta| rate * delta);
         let mut before = [0.0; WIDE];
-        for ((before, x), row) in before.iter_mut().zip(input).zip(&mut self.weights) {
-            if *x > 0.0 {
-                *before = dot(row, delta);
-                subtract(row, *x, &step);
-            }
+        for n in Active::of(input).iter() {
+            before[n] = pass(&mut self.weights[n], delta, input[n], &step);
         }
         subtract(&mut self.bias, 1.0, &step);
         before
     }
+}
+
+/// The numbers of those that are positive, gathered without a branch: which neurons are is as
+/// good as random.
+struct Active {
+    numbers: [u8; WIDE],
+    count: usize,
+}
+
+impl Active {
+    fn of(row: &Row) -> Self {
+        let mut active = Self {
+            numbers: [0; WIDE],
+            count: 0,
+        };
+        for (n, x) in row.iter().enumerate() {
+            active.numbers[active.count % WIDE] = n as u8;
+            active.count += usize::from(*x > 0.0);
+        }
+        active
+    }
+
+    fn iter(&self) -> impl Iterator<Item = usize> {
+        self.numbers[..self.count]
+            .iter()
+            .map(|n| usize::from(*n) % WIDE)
+    }
+}
+
+/// The scalar product of weights and delta, and the step of the weights, in one go.
+fn pass(row: &mut Row, delta: &Row, x: f32, step: &Row) -> f32 {
+    let mut sums = [0.0; LANES];
+    let rows = row.as_chunks_mut::<LANES>().0.iter_mut();
+    let deltas = delta
+        .as_chunks::<LANES>()
+        .0
+        .iter()
+        .zip(step.as_chunks::<LANES>().0);
+    for (weights, (deltas, steps)) in rows.zip(deltas) {
+        for (((sum, weight), delta), step) in sums.iter_mut().zip(weights).zip(deltas).zip(steps) {
+            *sum += *weight * delta;
+            *weight -= x * step;
+        }
+    }
+    sums.iter().sum()
 }
 
 /// In an order that vector registers can keep.

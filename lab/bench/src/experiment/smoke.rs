@@ -1,12 +1,12 @@
 //! `smoke`: a few seconds over two linked brokers, on loopback and at two sites of the emulator,
-//! to WebRTC peers, in a session, then over three of which one is killed. Correctness only, nothing
-//! is timed.
+//! to WebRTC peers, in a session, over three of which one is killed, then over a network of the
+//! simulator. Correctness only, nothing is timed.
 
 use std::time::Duration;
 
 use sangam_emulator::{Emulator, Quality};
 
-use super::{Reports, columns, crowd, failover, one_meeting, webrtc_fanout};
+use super::{Reports, columns, crowd, failover, live_routing, one_meeting, webrtc_fanout};
 use crate::args::{Options, Receivers};
 use crate::error::Error;
 use crate::load::Media;
@@ -49,7 +49,7 @@ pub(super) fn run(options: &Options) -> Result<Reports, Error> {
         Ok(network) => parts.push(apart(network)?),
         Err(error) => report.notes.push(format!("Without sites: {error}")),
     }
-    let mut progress = Progress::new(parts.len() + 3);
+    let mut progress = Progress::new(parts.len() + 4);
     for Part { name, media, world } in parts {
         progress.at(name);
         let plan = Plan {
@@ -74,6 +74,9 @@ pub(super) fn run(options: &Options) -> Result<Reports, Error> {
     if network.is_ok() {
         progress.at("a broker killed");
         failover::smoke(&mut report)?;
+        progress.step();
+        progress.at("a network of the simulator");
+        live_routing::smoke(&mut report)?;
     }
     Ok(vec![("smoke".to_owned(), report)])
 }

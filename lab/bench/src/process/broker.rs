@@ -1,5 +1,6 @@
 //! One broker process.
 
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -18,6 +19,8 @@ use crate::error::Error;
 
 /// Names another `sangam` than the one beside this program.
 const BINARY: &str = "SANGAM_BIN";
+/// Names another `sangam-sim` than the one beside this program.
+pub(crate) const SIMULATOR: &str = "SANGAM_SIM_BIN";
 const START_PATIENCE: Duration = Duration::from_secs(15);
 const STOP_PATIENCE: Duration = Duration::from_secs(5);
 const POLL: Duration = Duration::from_millis(20);
@@ -35,11 +38,14 @@ pub(crate) struct Broker {
     folder: PathBuf,
     /// Where clients and neighbours send.
     pub(crate) udp: SocketAddr,
+    /// By which the network knows it.
+    pub(crate) id: String,
 }
 
 /// What `GET /v1/broker` answers; other fields are of no interest here.
 #[derive(Deserialize)]
 struct Description {
+    id: String,
     udp: Vec<SocketAddr>,
 }
 
@@ -64,7 +70,8 @@ impl Broker {
             certify(&sangam, &home, (folder, site.as_ref()))?;
         }
         let log = home.join("log");
-        let child = spawn(&sangam, (&config, &log), site.as_ref())?;
+        let serve: [&OsStr; 3] = ["serve".as_ref(), "--config".as_ref(), config.as_ref()];
+        let child = spawn(&sangam, (&serve, &log), site.as_ref())?;
         let udp = SocketAddr::from(([127, 0, 0, 1], 0));
         let mut broker = Self {
             child,
@@ -74,9 +81,10 @@ impl Broker {
             setup: setup.clone(),
             folder: folder.to_owned(),
             udp,
+            id: String::new(),
         };
         broker.wait_until_ready()?;
-        broker.udp = broker.describe()?;
+        (broker.id, broker.udp) = broker.describe()?;
         Ok(broker)
     }
 
@@ -152,7 +160,30 @@ impl Broker {
     /// # Errors
     /// [`Error::Broker`] if the answer is no success.
     pub(crate) fn post(&self, path: &str, kind: &str, body: &str) -> Result<String, Error> {
-        match http::post(self.site.as_ref(), self.http, path, (kind, body)) {
+        self.answered(
+            path,
+            http::send("POST", self.site.as_ref(), (self.http, path), (kind, body)),
+        )
+    }
+
+    /// Fixes what crossing the link to another broker costs, whatever is measured.
+    ///
+    /// # Errors
+    /// [`Error::Broker`] if the answer is no success.
+    pub(crate) fn weigh(&self, peer: &Self, weight: u16) -> Result<(), Error> {
+        let path = format!("/v1/links/{}/weight", peer.id);
+        let body = format!("{{\"weight\": {weight}}}");
+        let put = http::send(
+            "PUT",
+            self.site.as_ref(),
+            (self.http, &path),
+            ("application/json", &body),
+        );
+        self.answered(&path, put).map(drop)
+    }
+
+    fn answered(&self, path: &str, answer: io::Result<(u16, String)>) -> Result<String, Error> {
+        match answer {
             Ok((200..=299, answer)) => Ok(answer),
             Ok((status, answer)) => {
                 Err(self.failed(&format!("answered {status} to {path}: {answer}")))
@@ -178,12 +209,13 @@ impl Broker {
         Err(self.failed("was not ready in time"))
     }
 
-    fn describe(&self) -> Result<SocketAddr, Error> {
+    fn describe(&self) -> Result<(String, SocketAddr), Error> {
         let text = self.get("/v1/broker")?;
         let parsed: Result<Description, _> = serde_json::from_str(&text);
         let description = parsed.map_err(|error| self.failed(&format!("said {text}: {error}")))?;
         let first = description.udp.first().copied();
-        first.ok_or_else(|| self.failed("has no UDP address"))
+        let first = first.ok_or_else(|| self.failed("has no UDP address"))?;
+        Ok((description.id, first))
     }
 
     fn get(&self, path: &str) -> Result<String, Error> {
@@ -259,9 +291,10 @@ fn run(sangam: &Path, args: &[&str]) -> Result<(), Error> {
     Err(Error::Broker(format!("sangam {}: {said}", args.join(" "))))
 }
 
-fn spawn(
+/// Starts `sangam` with these arguments, so that it ends with the bench.
+pub(super) fn spawn(
     sangam: &Path,
-    (config, log): (&Path, &Path),
+    (arguments, log): (&[&OsStr], &Path),
     site: Option<&Site>,
 ) -> Result<Child, Error> {
     let output = File::create(log).map_err(|error| Error::file(log, error))?;
@@ -276,10 +309,10 @@ fn spawn(
     command
         .arg("exec")
         .arg(sangam)
-        .args(["serve", "--config"])
-        .arg(config)
+        .args(arguments)
         // A broker refuses variables of its prefix that it does not know.
         .env_remove(BINARY)
+        .env_remove(SIMULATOR)
         .stdin(Stdio::null())
         .stdout(output)
         .stderr(errors)
@@ -288,7 +321,7 @@ fn spawn(
 }
 
 /// `$SANGAM_BIN`, or the `sangam` beside this program.
-fn sangam_binary() -> Result<PathBuf, Error> {
+pub(super) fn sangam_binary() -> Result<PathBuf, Error> {
     let path = match std::env::var_os(BINARY) {
         Some(path) => PathBuf::from(path),
         None => std::env::current_exe()
@@ -305,7 +338,7 @@ fn sangam_binary() -> Result<PathBuf, Error> {
     )))
 }
 
-fn free_port(site: Option<&Site>) -> Result<SocketAddr, Error> {
+pub(super) fn free_port(site: Option<&Site>) -> Result<SocketAddr, Error> {
     let find = || TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
     site.map_or_else(find, |site| site.enter(find))
         .map_err(|error| Error::System("finding a free port", error))

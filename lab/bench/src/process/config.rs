@@ -42,6 +42,8 @@ pub(crate) struct Setup {
     pub(crate) clients: bool,
     /// Whether it hosts sessions.
     pub(crate) sessions: bool,
+    /// By which ways streams come, if not by the default.
+    pub(crate) routing: Option<&'static str>,
 }
 
 /// What links between brokers go by.
@@ -175,6 +177,9 @@ impl Setup {
         if self.sessions {
             text.push_str("\n[sessions]\nenabled = true\n");
         }
+        if let Some(method) = self.routing {
+            let _ = write!(text, "\n[routing]\nmethod = \"{method}\"\n");
+        }
         let scheme = match self.carrier {
             Carrier::Udp => "",
             Carrier::Quic => "quic://",
@@ -205,6 +210,7 @@ mod tests {
             webrtc: false,
             clients: true,
             sessions: false,
+            routing: None,
         };
         let text = setup.to_toml(SocketAddr::from(([127, 0, 0, 1], 8080)), "/tmp/b2");
         assert!(text.contains("queuing = \"single\""));
@@ -230,6 +236,7 @@ mod tests {
             webrtc: false,
             clients: false,
             sessions: false,
+            routing: None,
         };
         let text = setup.to_toml(SocketAddr::from(([127, 0, 0, 1], 8080)), "/tmp/b2");
         assert!(text.contains("tls = [\"127.0.0.1:4606\"]\n"), "{text}");

@@ -22,18 +22,19 @@ pub(super) fn get(
     exchange(site, address, &format!("GET {path} HTTP/1.0\r\n"), "")
 }
 
-/// Status and body of a POST of something of this kind.
+/// Status and body of a request by this verb that brings something of this kind.
 ///
 /// # Errors
 /// As [`get`].
-pub(super) fn post(
+pub(super) fn send(
+    verb: &str,
     site: Option<&Site>,
-    address: SocketAddr,
-    path: &str,
+    (address, path): (SocketAddr, &str),
     (kind, body): (&str, &str),
 ) -> io::Result<(u16, String)> {
     let len = body.len();
-    let head = format!("POST {path} HTTP/1.0\r\nContent-Type: {kind}\r\nContent-Length: {len}\r\n");
+    let head =
+        format!("{verb} {path} HTTP/1.0\r\nContent-Type: {kind}\r\nContent-Length: {len}\r\n");
     exchange(site, address, &head, body)
 }
 

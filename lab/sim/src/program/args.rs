@@ -90,6 +90,18 @@ pub(crate) enum TraceCommand {
         /// The trace
         file: PathBuf,
     },
+    /// Take some sessions out of a trace, and write the delays of each of their links as a table
+    /// for emulators
+    Export {
+        /// The trace
+        file: PathBuf,
+        /// Which sessions, by their numbers from 1 on [default: all]
+        #[arg(long, value_name = "N", value_delimiter = ',')]
+        sessions: Vec<usize>,
+        /// The folder: trace, network.json, and link-N.csv for each link
+        #[arg(long, value_name = "DIR")]
+        out: PathBuf,
+    },
     /// Make a trace of measured delays: docs/spec/traces.md has the form
     Import {
         /// The measurements

@@ -2,6 +2,7 @@
 
 mod args;
 mod brokers;
+mod export;
 mod report;
 mod run;
 mod store;

@@ -7,7 +7,7 @@ use std::path::Path;
 use sangam_sim::trace::{self, Columns, Family, Gaps, LOST, Reader, TraceError, Writer};
 
 use super::args::{HashArgs, TraceCommand, WriteArgs};
-use super::{Failure, print};
+use super::{Failure, export, print};
 
 pub(crate) fn run(command: &TraceCommand) -> Result<(), Failure> {
     match command {
@@ -15,6 +15,11 @@ pub(crate) fn run(command: &TraceCommand) -> Result<(), Failure> {
         TraceCommand::Write(args) => write(args),
         TraceCommand::Hash(args) => hash(args),
         TraceCommand::Check { file } => check(file),
+        TraceCommand::Export {
+            file,
+            sessions,
+            out,
+        } => export::export(file, out, sessions),
         TraceCommand::Import { file, out, gaps } => import(file, out, (*gaps).into()),
     }
 }

@@ -1,5 +1,7 @@
 //! Who is in a trace: places, the links whose delays are recorded, and who talks to whom.
 
+use std::collections::BTreeSet;
+
 use super::TraceError;
 
 /// Places of one overlay.
@@ -107,6 +109,41 @@ impl Overlay {
             })
         });
         found.collect()
+    }
+
+    /// These sessions alone with the places and links that they use, and the numbers that those
+    /// links have here.
+    ///
+    /// # Errors
+    /// As [`Self::session_links`].
+    pub fn part(&self, sessions: &[usize]) -> Result<(Self, Vec<usize>), TraceError> {
+        let (mut nodes, mut links) = (BTreeSet::new(), BTreeSet::new());
+        for session in sessions {
+            links.extend(self.session_links(*session)?);
+            let of = &self.sessions[*session];
+            nodes.extend([of.from, of.to].into_iter().chain(of.relays.clone()));
+        }
+        let place = |node: u16| nodes.range(..node).count() as u16;
+        let part = Self {
+            name: self.name.clone(),
+            nodes: nodes.iter().map(|n| self.node(*n).to_owned()).collect(),
+            links: (links.iter().map(|number| self.links[*number]))
+                .map(|link| Link {
+                    from: place(link.from),
+                    to: place(link.to),
+                    ..link
+                })
+                .collect(),
+            sessions: (sessions.iter().map(|number| &self.sessions[*number]))
+                .map(|of| Session {
+                    from: place(of.from),
+                    to: place(of.to),
+                    relays: of.relays.iter().map(|relay| place(*relay)).collect(),
+                })
+                .collect(),
+            ..*self
+        };
+        Ok((part, links.into_iter().collect()))
     }
 
     /// Whether a session's links are its paths, one each.

@@ -94,6 +94,7 @@ pub(super) fn play(plan: &Plan) -> Result<Outcome, Error> {
         webrtc: false,
         clients: false,
         sessions: true,
+        routing: None,
     };
     let mut broker = Broker::start(&setup, folder.path())?;
     let session = json!({ "tenant": TENANT, "name": SESSION, "title": "Crowd" });

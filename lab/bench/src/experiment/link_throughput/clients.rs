@@ -60,6 +60,7 @@ pub(super) fn open(
             webrtc: false,
             clients: true,
             sessions: false,
+            routing: None,
         };
         let broker = Broker::start(&setup, folder.path())?;
         let trust = Roots::load(&broker.home().join("ca.crt"));

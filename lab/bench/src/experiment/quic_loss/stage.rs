@@ -109,6 +109,7 @@ fn brokers(path: Path, network: &Emulator, folder: &Folder) -> Result<[Broker; 2
             webrtc: false,
             clients: path == Path::Client,
             sessions: false,
+            routing: None,
         };
         Broker::start(&setup, folder.path())
     };

@@ -190,6 +190,7 @@ fn start(plan: &Plan<'_>, folder: &Folder) -> Result<Vec<Broker>, Error> {
             webrtc: true,
             clients: false,
             sessions: false,
+            routing: None,
         };
         brokers.push(Broker::start(&setup, folder.path())?);
     }
