@@ -104,8 +104,11 @@ pub(crate) struct ArchiveArgs {
 /// What to do with an archive.
 #[derive(Debug, Subcommand)]
 pub(crate) enum ArchiveCommand {
-    /// Show the recordings
+    /// Show the recordings and films
     List,
+    /// Put a film onto the archive's disks: a transport stream as it is, anything else put into one
+    /// by FFmpeg, without encoding
+    Add(AddArgs),
     /// Write a recording to a file that players open: .mkv, .webm or .mp4
     Export {
         /// Recording: its number or the begin of it, or its name
@@ -120,6 +123,30 @@ pub(crate) enum ArchiveCommand {
     /// Serve the recordings by RTSP, rtsp://HOST:PORT/archive/RECORDING, and with --broker what is
     /// published now, rtsp://HOST:PORT/live/TOPIC
     Serve(Box<ArchiveServeArgs>),
+}
+
+/// Options of `sangam archive add`.
+#[derive(Args, Debug)]
+pub(crate) struct AddArgs {
+    /// File with the film
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+    /// What it is called [default: the file's name without its ending]
+    #[arg(long, value_name = "NAME", value_parser = name)]
+    pub(crate) name: Option<String>,
+    /// Keep so many copies of each block, on as many disks [default: 2 where there are two or three
+    /// disks]
+    #[arg(
+        long,
+        value_name = "N",
+        value_parser = clap::value_parser!(u8).range(1..=8),
+        conflicts_with = "parity"
+    )]
+    pub(crate) copies: Option<u8>,
+    /// Keep one block of parity with so many: any one of them may be lost [default: 3 where there
+    /// are four disks or more]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(2..=32))]
+    pub(crate) parity: Option<u8>,
 }
 
 /// Options of `sangam archive serve`.
