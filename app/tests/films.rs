@@ -160,8 +160,8 @@ fn a_film_is_added_and_played_by_ffmpeg_from_any_second() {
     copy(&server.url("film"), ("tcp", Some("5.3")), &out);
     let shown = times(&out, "v");
     let seconds = shown.last().unwrap() - shown.first().unwrap();
-    // It comes from the key frame before; FFmpeg begins to copy with the one behind, as what it has of
-    // a transport stream when it seeks is mixed with what follows.
+    // It comes from the key frame before; FFmpeg begins to copy with the one behind, as what it has
+    // of a transport stream when it seeks is mixed with what follows.
     assert!((1.6..3.3).contains(&seconds), "{seconds}");
     let counts = server.end();
     for none in ["late", "unreadable", "failed", "unsent_failed", "malformed"] {

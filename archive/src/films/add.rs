@@ -85,6 +85,9 @@ impl Films {
         let done = done.map_err(FilmError::from);
         let index = done.and_then(|()| learning.scanner.finish().ok_or(FilmError::NoClock));
         let kept = index.and_then(|index| {
+            if index.entries() > file::ENTRIES_MAX {
+                return Err(FilmError::TooLong);
+            }
             let film = Film { object, index };
             self.keep(&film).map(|()| film)
         });

@@ -7,19 +7,19 @@ use std::path::Path;
 use super::add::random;
 use super::roster::{Entry, Roster, weight};
 use super::shelf::room;
-use super::{FilmError, Films, is_url};
+use super::{FilmError, Films};
 use crate::blocks::{BlockError, LocalDisk};
 
-/// The weight of what says nothing of its size: a disk of 1 TiB.
-const WEIGHT: u32 = 1_024;
-
 impl Films {
-    /// Adds a disk: a folder, which is made, or a URL. Its weight is its size unless one is given.
+    /// Adds a disk: a folder, which is made. Its weight is its size unless one is given.
     /// [`Films::settle`] brings its share to it.
     ///
     /// # Errors
     /// [`FilmError::Known`], the folder cannot be made, or the weight is not possible.
     pub fn add_disk(&self, place: &str, share: Option<u32>) -> Result<Entry, FilmError> {
+        if place.contains("://") {
+            return Err(FilmError::Url(place.to_owned()));
+        }
         let _lock = self.own()?;
         let mut roster = self.roster()?;
         if !roster.is_kept() {
@@ -27,28 +27,18 @@ impl Films {
             roster.disks.clear();
             roster.found((random(), 1));
         }
-        let known = |place: &str| FilmError::Known(place.to_owned());
-        if is_url(place) {
-            if roster.disks.iter().any(|disk| disk.place == place) {
-                return Err(known(place));
-            }
-            let node = roster.free_node();
-            let id = roster.add(place.to_owned(), node, share.unwrap_or(WEIGHT))?;
-            self.mark_url(&roster, id, place)?;
-            return self.changed(&roster, id);
-        }
         let folder = Path::new(place);
         let failed = || FilmError::of(folder.display());
         LocalDisk::open(folder).map_err(failed())?;
         let folder = fs::canonicalize(folder).map_err(failed())?;
         // Of any archive: its films would be mixed up with ours.
         if roster.is_marked(&folder, 0).map_err(failed())?.is_some() {
-            return Err(known(place));
+            return Err(FilmError::Known(place.to_owned()));
         }
         let node = self.node(&roster, &folder);
         let share = share.unwrap_or_else(|| room(&folder).map_or(1, |(all, _)| weight(all >> 30)));
         let id = roster.add(folder.to_string_lossy().into_owned(), node, share)?;
-        roster.mark_folder(&folder, id).map_err(failed())?;
+        roster.mark(&folder, id).map_err(failed())?;
         self.changed(&roster, id)
     }
 
@@ -95,15 +85,7 @@ impl Films {
         let device = |folder: &Path| fs::metadata(folder).map(|found| found.dev()).ok();
         let own = device(folder);
         let mut disks = roster.disks.iter();
-        let beside = disks.find(|disk| {
-            let folder = roster.folder(&self.archive, disk);
-            own.is_some() && folder.and_then(|folder| device(&folder)) == own
-        });
+        let beside = disks.find(|disk| own.is_some() && device(&disk.folder(&self.archive)) == own);
         beside.map_or_else(|| roster.free_node(), |disk| disk.node)
-    }
-
-    fn mark_url(&self, _: &Roster, _: u32, place: &str) -> Result<(), FilmError> {
-        let message = "object stores are not supported by this build";
-        Err(FilmError::of(place)(std::io::Error::other(message)))
     }
 }

@@ -16,7 +16,7 @@ const HEAD_LEN: usize = 512;
 const NUMBERS: usize = 16;
 const NAME: usize = NUMBERS + 9 * 8;
 /// Points and starts of one film: 116 hours.
-const ENTRIES_MAX: u64 = 1 << 22;
+pub(super) const ENTRIES_MAX: u64 = 1 << 22;
 /// Ending of the files.
 const SUFFIX: &str = "film";
 

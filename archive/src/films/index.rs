@@ -61,6 +61,11 @@ impl Index {
         before.copied().unwrap_or(0)
     }
 
+    /// What a file of it has to hold, the more of points and starts.
+    pub(super) fn entries(&self) -> u64 {
+        self.points.len().max(self.starts.len()) as u64
+    }
+
     fn ticks(&self, packet: u64) -> u64 {
         let behind = self.points.partition_point(|point| point.packet <= packet);
         // Behind the last point it goes on as between the last two.

@@ -39,7 +39,7 @@ pub use add::{BLOCK_LEN, is_stream};
 pub use file::{Film, Summary};
 pub use index::Index;
 pub use play::{DATAGRAM, PACKETS, Play};
-pub use roster::{Entry, Roster, is_url};
+pub use roster::{Entry, Roster};
 pub use settle::{Progress, Report};
 pub use shelf::{DiskState, Films};
 
@@ -59,6 +59,10 @@ pub enum FilmError {
     Taken(String),
     /// A stream without a program clock.
     NoClock,
+    /// It changes its pace more often than an index holds.
+    TooLong,
+    /// A URL, which is no folder.
+    Url(String),
     /// There is no such disk.
     NoDisk(String),
     /// A folder is a disk already.
@@ -96,6 +100,8 @@ impl fmt::Display for FilmError {
             Self::Disks(error) => error.fmt(f),
             Self::Taken(name) => write!(f, "there is a film {name:?} already"),
             Self::NoClock => f.write_str("the stream has no program clock (PCR) to play it by"),
+            Self::TooLong => f.write_str("the film is longer than 116 hours: cut it"),
+            Self::Url(place) => write!(f, "{place}: a disk is a folder, of any file system"),
             Self::NoDisk(wanted) => write!(f, "there is no disk {wanted:?}"),
             Self::Known(place) => write!(f, "{place} is a disk of an archive already"),
             Self::LastDisk => f.write_str("the last disk cannot go: films would have no place"),

@@ -39,7 +39,7 @@ pub struct Roster {
 pub struct Entry {
     /// Its number.
     pub id: u32,
-    /// Its folder, within the archive's if it is relative; or its URL.
+    /// Its folder, within the archive's if it is relative.
     pub place: String,
     /// What fails with it: disks of one file system have the same number.
     pub node: u32,
@@ -187,20 +187,11 @@ impl Roster {
         self.settled == self.changes
     }
 
-    /// Where a disk's folder is; `None` if it has a URL.
-    pub(super) fn folder(&self, archive: &Path, disk: &Entry) -> Option<PathBuf> {
-        (!is_url(&disk.place)).then(|| archive.join(&disk.place))
-    }
-
-    /// What marks a disk as this archive's.
-    pub(super) fn mark(&self, disk: u32) -> io::Result<Vec<u8>> {
+    /// Marks a folder as this archive's disk.
+    pub(super) fn mark(&self, folder: &Path, disk: u32) -> io::Result<()> {
         let archive = self.archive.clone();
-        Ok(serde_json::to_vec(&Mark { archive, disk })?)
-    }
-
-    /// Marks a folder.
-    pub(super) fn mark_folder(&self, folder: &Path, disk: u32) -> io::Result<()> {
-        replace(&folder.join(MARK), &self.mark(disk)?)
+        let mark = serde_json::to_vec(&Mark { archive, disk })?;
+        replace(&folder.join(MARK), &mark)
     }
 
     /// Whether a folder is this disk; `None` if it is nobody's.
@@ -209,20 +200,17 @@ impl Roster {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
             text => text?,
         };
-        Ok(Some(self.is_mark(&text, disk)))
-    }
-
-    /// Whether this marks the disk.
-    pub(super) fn is_mark(&self, text: &[u8], disk: u32) -> bool {
-        let mark = serde_json::from_slice::<Mark>(text);
-        mark.is_ok_and(|mark| mark.archive == self.archive && mark.disk == disk)
+        let mark = serde_json::from_slice::<Mark>(&text);
+        let is_own = |mark: Mark| mark.archive == self.archive && mark.disk == disk;
+        Ok(Some(mark.is_ok_and(is_own)))
     }
 }
 
-/// Whether a place is a URL.
-#[must_use]
-pub fn is_url(place: &str) -> bool {
-    place.contains("://")
+impl Entry {
+    /// Where it is.
+    pub(super) fn folder(&self, archive: &Path) -> PathBuf {
+        archive.join(&self.place)
+    }
 }
 
 /// A weight by the size of a disk.

@@ -125,7 +125,10 @@ impl Films {
             report.is_complete = true;
             return Ok(());
         }
-        let _lock = self.own()?;
+        // Whoever puts films now may do so by the disks of before: it is looked at again.
+        let Some(_lock) = self.try_own()? else {
+            return Ok(());
+        };
         let mut roster = self.roster()?;
         if roster.changes != before.changes {
             return Ok(());
@@ -157,7 +160,9 @@ impl Films {
 
     /// Makes indexes again that are gone, and removes films that were never put to their end.
     fn clear_up(&self, report: &mut Report) -> Result<(), FilmError> {
-        let _lock = self.own()?;
+        let Some(_lock) = self.try_own()? else {
+            return Ok(());
+        };
         let roster = self.roster()?;
         let (states, store) = self.survey(&roster)?;
         store.clear()?;
@@ -169,9 +174,14 @@ impl Films {
         let is_away = states.iter().any(|state| state.away.is_some());
         for (object, is_whole) in store.strangers(&known) {
             if is_whole {
-                let index = self.learn(&object)?;
-                report.learned.push(object.name.clone());
-                self.keep(&Film { object, index })?;
+                // One that cannot be made again keeps nobody from the others.
+                match self.learn(&object) {
+                    Ok(index) => {
+                        report.learned.push(object.name.clone());
+                        self.keep(&Film { object, index })?;
+                    }
+                    Err(error) => report.fail(&error),
+                }
             } else if !is_away {
                 store.remove(object.id)?;
                 report.cleared += 1;
@@ -182,7 +192,7 @@ impl Films {
 }
 
 impl Report {
-    fn fail(&mut self, error: &BlockError) {
+    fn fail(&mut self, error: &dyn core::fmt::Display) {
         self.failed.0 += 1;
         self.failed.1.get_or_insert_with(|| error.to_string());
     }

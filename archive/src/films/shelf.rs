@@ -53,7 +53,7 @@ pub struct DiskState {
     pub away: Option<String>,
     /// Pieces that lie there.
     pub pieces: usize,
-    /// Bytes of its file system, and those of them that are free; unknown of object stores.
+    /// Bytes of its file system, and those of them that are free, if it is there.
     pub room: Option<(u64, u64)>,
 }
 
@@ -188,10 +188,9 @@ impl Films {
                 let attached = store.attach(id, disk);
                 attached.map_err(|error| error.to_string())
             });
-            let folder = roster.folder(&self.archive, entry);
             states.push(DiskState {
                 pieces: store.lies(id).unwrap_or(0),
-                room: folder.and_then(|folder| room(&folder)),
+                room: room(&entry.folder(&self.archive)),
                 away: attached.err(),
                 entry: entry.clone(),
             });
@@ -201,10 +200,7 @@ impl Films {
 
     /// A disk of the roster, if it is there.
     fn disk(&self, roster: &Roster, entry: &Entry) -> io::Result<Box<dyn BlockDisk>> {
-        let Some(folder) = roster.folder(&self.archive, entry) else {
-            let message = "object stores are not supported by this build";
-            return Err(io::Error::new(ErrorKind::Unsupported, message));
-        };
+        let folder = entry.folder(&self.archive);
         let disk = LocalDisk::existing(&folder)?;
         match roster.is_marked(&folder, entry.id)? {
             Some(true) => Ok(Box::new(disk)),
@@ -234,7 +230,7 @@ impl Films {
         }
         roster.found((random(), weight(gib)));
         for (id, folder) in &folders {
-            roster.mark_folder(folder, *id).map_err(failed())?;
+            roster.mark(folder, *id).map_err(failed())?;
         }
         roster.write(&self.archive).map_err(failed())
     }
@@ -247,6 +243,18 @@ impl Films {
     /// Keeps away who puts films and who changes disks, as long as it is held.
     pub(super) fn own(&self) -> Result<File, FilmError> {
         self.lock(LOCK, File::lock)
+    }
+
+    /// The same; `None` if films are being put, or disks changed.
+    pub(super) fn try_own(&self) -> Result<Option<File>, FilmError> {
+        let locked = self.lock(LOCK, |file| {
+            let locked = file.try_lock();
+            locked.map_err(|_| ErrorKind::WouldBlock.into())
+        });
+        match locked {
+            Err(FilmError::Io(_, error)) if error.kind() == ErrorKind::WouldBlock => Ok(None),
+            locked => locked.map(Some),
+        }
     }
 
     /// Keeps away who moves blocks; [`FilmError::Busy`] if somebody does.

@@ -1,14 +1,18 @@
 //! `sangam archive`: what is recorded, and files made of it.
 
 mod add;
+mod disk;
 mod export;
 mod list;
+mod mover;
 mod progress;
 mod readiness;
 mod record;
 mod replay;
 mod scrub;
 mod serve;
+mod settle;
+mod status;
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -32,6 +36,9 @@ pub(super) fn run(args: &ArchiveArgs, json: bool) -> Result<(), Failure> {
             export::run(&args.place, (recording, out), json)
         }
         ArchiveCommand::Scrub => scrub::run(&args.place, json),
+        ArchiveCommand::Status => status::run(&args.place, json),
+        ArchiveCommand::Disk(command) => disk::run(&args.place, command, json),
+        ArchiveCommand::Settle { rate } => settle::run(&args.place, *rate, json),
         ArchiveCommand::Serve(options) => serve::run(&args.place, options, json),
     }
 }
