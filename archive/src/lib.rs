@@ -1,5 +1,5 @@
 //! Recordings: taken from topics as they are, kept so that a crash costs a second, exported and
-//! replayed.
+//! replayed. And [`films`]: transport streams in [`blocks`] on as many disks as there are.
 //!
 //! # Recording
 //! A [`Recorder`] takes the events that a client receives and hands them to a [`Log`], which
@@ -22,6 +22,7 @@
 mod archive;
 pub mod blocks;
 pub mod export;
+pub mod films;
 mod index;
 mod log;
 mod medium;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use sangam_archive::blocks::{
-    BlockDisk, BlockError, Cache, LocalDisk, Object, PieceId, Settled, Store,
+    BlockDisk, BlockError, Cache, LocalDisk, Look, Object, PieceId, Settled, Store,
 };
 use sangam_model::Random;
 use sangam_placement::{Disk, DiskId, Disks, Layout, NodeId, Straw2};
@@ -82,7 +82,7 @@ fn is_whole(store: &Store, (object, bytes): &(Object, Vec<u8>)) {
 fn settle(store: &Store, object: &Object) -> Settled {
     let mut sum = Settled::default();
     for stripe in 0..object.stripes() {
-        let one = store.settle(object, stripe).unwrap();
+        let one = store.settle(object, stripe, Look::Content).unwrap();
         sum.written += one.written;
         sum.moved += one.moved;
         sum.rebuilt += one.rebuilt;
@@ -218,6 +218,10 @@ impl BlockDisk for Dying {
     fn list(&self) -> io::Result<Vec<PieceId>> {
         self.disk.list()
     }
+
+    fn clear(&self) -> io::Result<()> {
+        self.disk.clear()
+    }
 }
 
 impl Dying {
@@ -247,7 +251,7 @@ fn movement_goes_on_after_a_crash_at_any_point() {
             )
         });
         let store = Store::open(dying, placement(1..10)).unwrap();
-        let failed = (0..film.0.stripes()).map(|stripe| store.settle(&film.0, stripe));
+        let failed = (0..film.0.stripes()).map(|stripe| store.settle(&film.0, stripe, Look::Name));
         let failed = failed.filter(Result::is_err).count();
         assert!(failed > 0);
         is_whole(&store, &film);

@@ -104,8 +104,11 @@ pub(crate) struct ArchiveArgs {
 /// What to do with an archive.
 #[derive(Debug, Subcommand)]
 pub(crate) enum ArchiveCommand {
-    /// Show the recordings
+    /// Show the recordings and films
     List,
+    /// Put a film onto the archive's disks: a transport stream as it is, anything else put into one
+    /// by FFmpeg, without encoding
+    Add(AddArgs),
     /// Write a recording to a file that players open: .mkv, .webm or .mp4
     Export {
         /// Recording: its number or the begin of it, or its name
@@ -115,11 +118,70 @@ pub(crate) enum ArchiveCommand {
         #[arg(long, value_name = "FILE")]
         out: PathBuf,
     },
-    /// Read everything, compare checksums, and end what a crash interrupted
+    /// Read everything, compare checksums, end what a crash interrupted, and make again what is
+    /// damaged of films
     Scrub,
+    /// Show the disks, how full they are, and what is missing of films
+    Status,
+    /// Add, remove and show the disks on which films are
+    #[command(subcommand)]
+    Disk(DiskCommand),
+    /// Bring the blocks of films to where they belong since disks came or went; `sangam archive
+    /// serve` does so by itself
+    Settle {
+        /// MiB that are moved in a second at most [default: as fast as it goes]
+        #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(1..))]
+        rate: Option<u64>,
+    },
     /// Serve the recordings by RTSP, rtsp://HOST:PORT/archive/RECORDING, and with --broker what is
     /// published now, rtsp://HOST:PORT/live/TOPIC
     Serve(Box<ArchiveServeArgs>),
+}
+
+/// What to do with disks.
+#[derive(Debug, Subcommand)]
+pub(crate) enum DiskCommand {
+    /// Show the disks
+    List,
+    /// Add a disk: its share of the blocks goes to it
+    Add {
+        /// Folder on the disk, which is made
+        #[arg(value_name = "DIR")]
+        place: String,
+        /// Its share against the others' [default: its size in GiB]
+        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_048_576))]
+        weight: Option<u32>,
+    },
+    /// Let a disk go, be it well or dead: its blocks go to the others, or are made again from them
+    Remove {
+        /// Its number or folder
+        #[arg(value_name = "DISK")]
+        disk: String,
+    },
+}
+
+/// Options of `sangam archive add`.
+#[derive(Args, Debug)]
+pub(crate) struct AddArgs {
+    /// File with the film
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+    /// What it is called [default: the file's name without its ending]
+    #[arg(long, value_name = "NAME", value_parser = name)]
+    pub(crate) name: Option<String>,
+    /// Keep so many copies of each block, on as many disks [default: 2 where there are two or three
+    /// disks]
+    #[arg(
+        long,
+        value_name = "N",
+        value_parser = clap::value_parser!(u8).range(1..=8),
+        conflicts_with = "parity"
+    )]
+    pub(crate) copies: Option<u8>,
+    /// Keep one block of parity with so many: any one of them may be lost [default: 3 where there
+    /// are four disks or more]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(2..=32))]
+    pub(crate) parity: Option<u8>,
 }
 
 /// Options of `sangam archive serve`.
@@ -144,6 +206,10 @@ pub(crate) struct ArchiveServeArgs {
     /// Of each, those of one address
     #[arg(long, value_name = "N", default_value_t = 256)]
     pub(crate) players_per_address: usize,
+    /// MiB of films that are moved between disks in a second at most, when disks came or went; 0
+    /// leaves that to `sangam archive settle`
+    #[arg(long, value_name = "MIB", default_value_t = 16)]
+    pub(crate) move_rate: u64,
 }
 
 /// A name that fits a recording.

@@ -15,7 +15,8 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub(crate) use archive::{
-    ArchiveArgs, ArchiveCommand, ArchiveServeArgs, Place, RecordArgs, ReplayArgs,
+    AddArgs, ArchiveArgs, ArchiveCommand, ArchiveServeArgs, DiskCommand, Place, RecordArgs,
+    ReplayArgs,
 };
 pub(crate) use ca::{CaCommand, CaIssueArgs, InitArgs, RequestArgs, RevokeArgs, SignArgs};
 pub(crate) use client::{DemoArgs, Jitter, Peer, PlayArgs, PublishArgs};

@@ -6,6 +6,7 @@ mod ports;
 mod probe;
 mod record;
 mod source;
+mod stream;
 
 pub(crate) use child::Child;
 pub(crate) use clip::{CLOCK, COLOURS, Scene, clip};
@@ -13,3 +14,4 @@ pub(crate) use ports::port_pair;
 pub(crate) use probe::{Probe, probe};
 pub(crate) use record::Recorder;
 pub(crate) use source::{FileSource, Output};
+pub(crate) use stream::remux;

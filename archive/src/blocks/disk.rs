@@ -37,6 +37,12 @@ pub trait BlockDisk: Send + Sync {
     /// # Errors
     /// Of the disk.
     fn list(&self) -> io::Result<Vec<PieceId>>;
+
+    /// Removes what an earlier life had not written to its end: nobody may be writing.
+    ///
+    /// # Errors
+    /// Of the disk.
+    fn clear(&self) -> io::Result<()>;
 }
 
 /// A folder of a local disk: `OBJECT/STRIPE-PIECE`, all hexadecimal. Read past the page cache: a
@@ -63,7 +69,29 @@ impl LocalDisk {
         Ok(disk)
     }
 
-    /// Removes what an earlier life had not written to its end.
+    /// A folder that is there, in which others may be writing now.
+    ///
+    /// # Errors
+    /// It is not there.
+    pub fn existing(path: &Path) -> io::Result<Self> {
+        match fs::metadata(path)?.is_dir() {
+            true => Ok(Self {
+                path: path.to_owned(),
+            }),
+            false => Err(ErrorKind::NotADirectory.into()),
+        }
+    }
+
+    fn folder(&self, id: PieceId) -> PathBuf {
+        self.path.join(format!("{:016x}", id.object))
+    }
+}
+
+fn name(id: PieceId) -> String {
+    format!("{:x}-{:x}", id.stripe, id.piece)
+}
+
+impl BlockDisk for LocalDisk {
     fn clear(&self) -> io::Result<()> {
         for folder in fs::read_dir(&self.path)? {
             let folder = folder?;
@@ -80,16 +108,6 @@ impl LocalDisk {
         Ok(())
     }
 
-    fn folder(&self, id: PieceId) -> PathBuf {
-        self.path.join(format!("{:016x}", id.object))
-    }
-}
-
-fn name(id: PieceId) -> String {
-    format!("{:x}-{:x}", id.stripe, id.piece)
-}
-
-impl BlockDisk for LocalDisk {
     fn put(&self, id: PieceId, bytes: &[u8]) -> io::Result<()> {
         let folder = self.folder(id);
         if !folder.is_dir() {

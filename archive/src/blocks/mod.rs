@@ -12,9 +12,13 @@
 mod cache;
 mod disk;
 mod piece;
+mod settle;
 mod store;
 
 pub use cache::Cache;
 pub use disk::{BlockDisk, LocalDisk};
 pub use piece::{BLOCK_LEN_MAX, Object, PieceId};
-pub use store::{BlockError, Settled, Store};
+pub(crate) use piece::{code, layout};
+pub use sangam_placement::{DiskId, Layout};
+pub use settle::{Look, Settled};
+pub use store::{BlockError, Store};

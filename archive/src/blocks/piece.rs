@@ -79,13 +79,27 @@ impl Object {
     }
 }
 
+/// A layout in bytes.
+pub(crate) const fn code(layout: Layout) -> (u8, u8) {
+    match layout {
+        Layout::Copies(copies) => (1, copies),
+        Layout::Parity(blocks) => (2, blocks),
+    }
+}
+
+/// The layout of two bytes.
+pub(crate) const fn layout(code: (u8, u8)) -> Option<Layout> {
+    match code {
+        (1, copies) => Some(Layout::Copies(copies)),
+        (2, blocks) => Some(Layout::Parity(blocks)),
+        _ => None,
+    }
+}
+
 /// The bytes of a piece's file.
 pub(super) fn encode(object: &Object, id: PieceId, data: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(PAGE + data.len().next_multiple_of(PAGE));
-    let (kind, width) = match object.layout {
-        Layout::Copies(copies) => (1, copies),
-        Layout::Parity(blocks) => (2, blocks),
-    };
+    let (kind, width) = code(object.layout);
     // `Store::put` refuses longer ones.
     let name = object.name.as_bytes();
     out.extend(MAGIC);
@@ -124,11 +138,7 @@ pub(super) fn decode(id: PieceId, bytes: &[u8]) -> Option<(Object, &[u8])> {
             .copied()
             .map(u32::from_be_bytes)
     };
-    let layout = match head[12] {
-        1 => Layout::Copies(head[13]),
-        2 => Layout::Parity(head[13]),
-        _ => return None,
-    };
+    let layout = layout((head[12], head[13]))?;
     let found = PieceId {
         object: long(16)?,
         stripe: long(24)?,

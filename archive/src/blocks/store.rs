@@ -13,31 +13,20 @@ use super::piece::{NAME_LEN_MAX, Object, PieceId, decode, encode};
 
 /// All disks of an archive, as one.
 pub struct Store {
-    disks: BTreeMap<DiskId, Held>,
+    pub(super) disks: BTreeMap<DiskId, Held>,
     placement: Box<dyn Placement + Send + Sync>,
-    cache: Cache,
+    cache: Arc<Cache>,
 }
 
 /// Blocks kept: 64 MiB of them, and those beyond that somebody plays.
 const BLOCKS_KEPT: usize = 64;
 
 /// A disk and what lies there.
-struct Held {
-    disk: Box<dyn BlockDisk>,
+pub(super) struct Held {
+    pub(super) disk: Box<dyn BlockDisk>,
+    /// What was found there and what was put since: others may have changed it. Reading does not
+    /// go by it.
     pieces: Mutex<BTreeSet<PieceId>>,
-}
-
-/// What [`Store::settle`] did.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Settled {
-    /// Bytes written to disks where they belong: what a throttle counts.
-    pub written: u64,
-    /// Pieces copied from other disks.
-    pub moved: u64,
-    /// Pieces made from the others of their stripe.
-    pub rebuilt: u64,
-    /// Pieces let go of, as they belong elsewhere.
-    pub removed: u64,
 }
 
 /// Why there is no block.
@@ -67,15 +56,28 @@ impl Store {
         disks: impl IntoIterator<Item = (DiskId, Box<dyn BlockDisk>)>,
         placement: Box<dyn Placement + Send + Sync>,
     ) -> Result<Self, BlockError> {
-        let mut store = Self {
-            disks: BTreeMap::new(),
-            placement,
-            cache: Cache::new(BLOCKS_KEPT),
-        };
+        let mut store = Self::empty(placement, Arc::new(Cache::new(BLOCKS_KEPT)));
         for (id, disk) in disks {
             store.attach(id, disk)?;
         }
         Ok(store)
+    }
+
+    /// Over no disks, with a cache that others may share.
+    #[must_use]
+    pub fn empty(placement: Box<dyn Placement + Send + Sync>, cache: Arc<Cache>) -> Self {
+        Self {
+            disks: BTreeMap::new(),
+            placement,
+            cache,
+        }
+    }
+
+    /// Adds a disk to read from and to put films on, without a look at what is there:
+    /// [`Store::settle`], [`Store::objects`] and [`Store::lies`] know only what was put since.
+    pub fn attach_unseen(&mut self, id: DiskId, disk: Box<dyn BlockDisk>) {
+        let pieces = Mutex::default();
+        self.disks.insert(id, Held { disk, pieces });
     }
 
     /// Adds a disk; [`Store::place`] says when it is to be used.
@@ -103,11 +105,18 @@ impl Store {
     /// not so if it was never put whole, or has lost too much.
     #[must_use]
     pub fn objects(&self) -> Vec<(Object, bool)> {
+        self.strangers(&BTreeSet::new())
+    }
+
+    /// The same of all but those with these numbers.
+    #[must_use]
+    pub fn strangers(&self, known: &BTreeSet<u64>) -> Vec<(Object, bool)> {
         let mut found: BTreeMap<u64, Object> = BTreeMap::new();
         for held in self.disks.values() {
             let pieces = held.pieces().clone();
             for id in pieces {
-                if !found.contains_key(&id.object)
+                if !known.contains(&id.object)
+                    && !found.contains_key(&id.object)
                     && let Some((object, _)) = held.read(id)
                 {
                     found.insert(id.object, object);
@@ -123,7 +132,9 @@ impl Store {
             .collect()
     }
 
-    fn is_whole(&self, object: &Object) -> bool {
+    /// Whether there are enough pieces of each stripe, as disks were listed.
+    #[must_use]
+    pub fn is_whole(&self, object: &Object) -> bool {
         (0..object.stripes()).all(|number| {
             let is_missing = |piece: &usize| {
                 let id = piece_id(object, number, *piece);
@@ -201,68 +212,11 @@ impl Store {
 
     /// What is shared.
     #[must_use]
-    pub const fn cache(&self) -> &Cache {
+    pub const fn cache(&self) -> &Arc<Cache> {
         &self.cache
     }
 
-    /// Brings a stripe to where it belongs and makes again what is missing or damaged. It may be
-    /// interrupted and repeated.
-    ///
-    /// # Errors
-    /// [`BlockError`]; what could be done before is done.
-    pub fn settle(&self, object: &Object, number: u64) -> Result<Settled, BlockError> {
-        let mut settled = Settled::default();
-        let places = self.places(object, number)?;
-        for (piece, place) in places.iter().enumerate() {
-            let id = piece_id(object, number, piece);
-            if object.piece_len(number, piece) == 0 || self.read(*place, id).is_some() {
-                continue;
-            }
-            let found = self.fetch(object, number, piece);
-            let (data, whole) = found.ok_or_else(|| BlockError::Lost(stripe(object, number)))?;
-            self.write(*place, object, (id, &data))?;
-            settled.written += data.len() as u64;
-            let moved = match object.layout {
-                // Otherwise one more copy was made of those that stay.
-                Layout::Copies(_) => self.elsewhere(id, &places).count() as u64 > settled.moved,
-                Layout::Parity(_) => whole,
-            };
-            settled.moved += u64::from(moved);
-            settled.rebuilt += u64::from(!moved);
-        }
-        // Only now, as all are where they belong.
-        for piece in 0..places.len() {
-            let id = piece_id(object, number, piece);
-            let belongs = match object.layout {
-                Layout::Copies(_) => &places[..],
-                Layout::Parity(_) => &places[piece..=piece],
-            };
-            for (disk, held) in self.elsewhere(id, belongs) {
-                held.disk
-                    .remove(id)
-                    .map_err(|error| BlockError::Disk(disk, error))?;
-                held.pieces().remove(&id);
-                settled.removed += 1;
-            }
-        }
-        Ok(settled)
-    }
-
-    /// Disks that hold a piece besides those where it belongs.
-    fn elsewhere<'a>(
-        &'a self,
-        id: PieceId,
-        belongs: &'a [DiskId],
-    ) -> impl Iterator<Item = (DiskId, &'a Held)> {
-        let others = self
-            .disks
-            .iter()
-            .filter(|(disk, _)| !belongs.contains(disk));
-        let others = others.filter(move |(_, held)| held.pieces().contains(&id));
-        others.map(|(disk, held)| (*disk, held))
-    }
-
-    fn places(&self, object: &Object, number: u64) -> Result<Vec<DiskId>, BlockError> {
+    pub(super) fn places(&self, object: &Object, number: u64) -> Result<Vec<DiskId>, BlockError> {
         let places = object
             .layout
             .pieces(&*self.placement, stripe(object, number));
@@ -273,7 +227,12 @@ impl Store {
     }
 
     /// The bytes of a piece, and whether they were there as such.
-    fn fetch(&self, object: &Object, number: u64, piece: usize) -> Option<(Vec<u8>, bool)> {
+    pub(super) fn fetch(
+        &self,
+        object: &Object,
+        number: u64,
+        piece: usize,
+    ) -> Option<(Vec<u8>, bool)> {
         if let Some(data) = self.find(object, number, piece) {
             return Some((data, true));
         }
@@ -307,19 +266,25 @@ impl Store {
         disks.find_map(|disk| self.read(disk, id))
     }
 
-    fn read(&self, disk: DiskId, id: PieceId) -> Option<Vec<u8>> {
+    pub(super) fn read(&self, disk: DiskId, id: PieceId) -> Option<Vec<u8>> {
         let held = self.disks.get(&disk)?;
-        if !held.pieces().contains(&id) {
-            return None;
+        let bytes = match held.disk.get(id) {
+            Ok(bytes) => bytes,
+            // Most disks have not got it.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
+            Err(error) => {
+                tracing::warn!(%disk, ?id, %error, "a piece cannot be read");
+                return None;
+            }
+        };
+        let data = decode(id, &bytes).map(|(_, data)| data.to_vec());
+        if data.is_none() {
+            tracing::warn!(%disk, ?id, "a piece is damaged");
         }
-        let read = held.read(id).map(|(_, data)| data);
-        if read.is_none() {
-            tracing::warn!(%disk, ?id, "a piece is damaged or gone");
-        }
-        read
+        data
     }
 
-    fn write(
+    pub(super) fn write(
         &self,
         disk: DiskId,
         object: &Object,
@@ -341,7 +306,7 @@ impl Held {
         decode(id, &bytes).map(|(object, data)| (object, data.to_vec()))
     }
 
-    fn pieces(&self) -> MutexGuard<'_, BTreeSet<PieceId>> {
+    pub(super) fn pieces(&self) -> MutexGuard<'_, BTreeSet<PieceId>> {
         self.pieces.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -363,14 +328,14 @@ fn pieces(layout: Layout, mut blocks: Vec<Vec<u8>>) -> Vec<Vec<u8>> {
     }
 }
 
-const fn stripe(object: &Object, number: u64) -> Stripe {
+pub(super) const fn stripe(object: &Object, number: u64) -> Stripe {
     Stripe {
         object: object.id,
         number,
     }
 }
 
-const fn piece_id(object: &Object, stripe: u64, piece: usize) -> PieceId {
+pub(super) const fn piece_id(object: &Object, stripe: u64, piece: usize) -> PieceId {
     PieceId {
         object: object.id,
         stripe,

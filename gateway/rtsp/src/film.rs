@@ -1,7 +1,10 @@
-//! A recording as players see it: its RTP tracks, from the first packet to the last.
+//! A recording, or a film in blocks, as players see it: its RTP tracks, from the first packet to
+//! the last.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use sangam_archive::films::{self, Films};
 use sangam_archive::{Recording, Track};
 use sangam_model::Class;
 
@@ -12,6 +15,8 @@ use crate::limits::TRACKS_MAX;
 pub(crate) struct Film {
     /// What is played.
     pub(crate) recording: Recording,
+    /// Where its blocks are, if it is a transport stream and no recording.
+    pub(crate) blocks: Option<Blocks>,
     /// The places of its tracks with RTP; of more than [`TRACKS_MAX`] the first.
     pub(crate) tracks: Vec<usize>,
     /// Its first packet, since the begin of the recording.
@@ -20,7 +25,21 @@ pub(crate) struct Film {
     pub(crate) length: Duration,
 }
 
+/// A film in blocks, and where they are.
+#[derive(Clone, Debug)]
+pub(crate) struct Blocks {
+    pub(crate) films: Arc<Films>,
+    pub(crate) film: Arc<films::Film>,
+}
+
 impl Film {
+    /// A film in blocks.
+    pub(crate) fn of_blocks(blocks: Blocks) -> Option<Self> {
+        let recording = blocks.film.as_recording()?;
+        let blocks = Some(blocks);
+        Self::new(recording).map(|film| Self { blocks, ..film })
+    }
+
     /// `None` if there is nothing in it that RTP carries.
     pub(crate) fn new(recording: Recording) -> Option<Self> {
         let is_played = |track: &Track| {
@@ -39,6 +58,7 @@ impl Film {
             length: Duration::from_nanos(last.saturating_sub(first)),
             tracks,
             recording,
+            blocks: None,
         })
     }
 

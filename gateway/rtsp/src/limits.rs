@@ -59,3 +59,6 @@ pub(crate) const KEY_FRAME_WAIT: Duration = Duration::from_secs(10);
 /// A player that did not take a picture in time waits so long for a key frame before one is asked
 /// for: all others pay for it.
 pub(crate) const SLOW_WAIT: Duration = Duration::from_secs(3);
+/// Blocks of films in memory, of 1 MiB each, for all who play them; those that somebody plays stay
+/// beyond.
+pub(crate) const BLOCKS_MAX: usize = 256;

@@ -7,11 +7,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use sangam_archive::films::{Films, Play};
 use sangam_archive::{Archive, Folder, Recording, Replay, Replayed};
 use sangam_io::wake::Waker;
 
-use crate::film::Film;
-use crate::limits::{CHUNK, CHUNK_MAX, JOBS_MAX};
+use crate::film::{Blocks, Film};
+use crate::limits::{BLOCKS_MAX, CHUNK, CHUNK_MAX, JOBS_MAX};
 
 /// Readers: while one waits for a slow disk, others find what is in memory.
 const THREADS: usize = 4;
@@ -44,8 +45,17 @@ pub(crate) struct Chunk {
 /// Reads one film.
 #[derive(Debug)]
 pub(crate) struct Reader {
-    replay: Replay<Folder>,
+    source: Source,
     tracks: Vec<usize>,
+}
+
+/// What it reads.
+#[derive(Debug)]
+enum Source {
+    /// A recording in the log.
+    Log(Box<Replay<Folder>>),
+    /// A film in blocks.
+    Blocks(Play),
 }
 
 /// The threads.
@@ -64,6 +74,7 @@ pub(crate) struct Readers {
 /// What there is in an archive.
 struct Catalogue {
     folder: PathBuf,
+    films: Arc<Films>,
     /// When it was looked up, and what there was.
     known: Option<(Instant, Vec<Recording>)>,
 }
@@ -78,10 +89,7 @@ impl Readers {
         let (opens, names) = channel::<(u64, String)>();
         let (reads, jobs) = channel();
         let (outbox, done) = channel();
-        let mut catalogue = Catalogue {
-            folder,
-            known: None,
-        };
+        let mut catalogue = Catalogue::new(folder);
         let open = move || {
             let (connection, name) = names.recv().ok()?;
             Some(Done::Opened(connection, catalogue.open(&name)))
@@ -173,7 +181,16 @@ fn read(jobs: &Mutex<Receiver<(u64, Job)>>) -> Option<Done> {
 }
 
 impl Catalogue {
-    /// The recording with this name, the latest of several, or the one whose number begins so.
+    fn new(folder: PathBuf) -> Self {
+        Self {
+            films: Arc::new(Films::new(&folder, BLOCKS_MAX)),
+            folder,
+            known: None,
+        }
+    }
+
+    /// The recording with this name, the latest of several, or the one whose number begins so; if
+    /// there is none, the film.
     fn open(&mut self, name: &str) -> io::Result<Option<Arc<Film>>> {
         let known = self.known.take();
         let all = match known.filter(|(since, _)| since.elapsed() < CATALOGUE_AGE) {
@@ -194,22 +211,39 @@ impl Catalogue {
             (Some(one), None) => Some(one),
             _ => None,
         });
-        Ok(found.cloned().and_then(Film::new).map(Arc::new))
+        if let Some(found) = found {
+            return Ok(Film::new(found.clone()).map(Arc::new));
+        }
+        let found = self.films.find(name).map_err(io::Error::other)?;
+        let film = found.and_then(|film| {
+            let films = self.films.clone();
+            Film::of_blocks(Blocks { films, film })
+        });
+        Ok(film.map(Arc::new))
     }
 }
 
 impl Reader {
     /// Reads a film of the archive in `folder`.
     pub(crate) fn new(folder: &std::path::Path, film: &Film) -> Self {
-        let medium = Archive::new(folder).reader();
+        let source = match &film.blocks {
+            Some(Blocks { films, film }) => Source::Blocks(Play::new(films.clone(), film.clone())),
+            None => {
+                let medium = Archive::new(folder).reader();
+                Source::Log(Box::new(Replay::new(medium, film.recording.clone())))
+            }
+        };
         Self {
-            replay: Replay::new(medium, film.recording.clone()),
+            source,
             tracks: film.tracks.clone(),
         }
     }
 
     fn read(&mut self, seek: Option<Duration>) -> io::Result<Chunk> {
-        let start = seek.map(|to| self.replay.seek(to, &self.tracks));
+        let start = seek.map(|to| match &mut self.source {
+            Source::Log(replay) => replay.seek(to, &self.tracks),
+            Source::Blocks(play) => Ok(play.seek(to)),
+        });
         let mut chunk = Chunk {
             start: start.transpose()?,
             packets: Vec::new(),
@@ -217,7 +251,11 @@ impl Reader {
         };
         let mut bytes = 0;
         loop {
-            let Some(next) = self.replay.pull()? else {
+            let next = match &mut self.source {
+                Source::Log(replay) => replay.pull()?,
+                Source::Blocks(play) => play.pull()?,
+            };
+            let Some(next) = next else {
                 chunk.is_last = true;
                 return Ok(chunk);
             };
@@ -274,10 +312,7 @@ mod tests {
             });
         }
         log.close(1_000);
-        let mut catalogue = Catalogue {
-            folder: folder.path().to_owned(),
-            known: None,
-        };
+        let mut catalogue = Catalogue::new(folder.path().to_owned());
         let film = catalogue.open("film").unwrap().unwrap();
         let mut reader = Reader::new(folder.path(), &film);
         let mut found = Vec::new();

@@ -243,8 +243,12 @@ impl Session {
 }
 
 impl Reel {
-    /// The scale nearest to a wish: what has no picture has one scale.
+    /// The scale nearest to a wish: what has no picture has one scale, and so has a transport
+    /// stream, of which whole pictures cannot be left out.
     pub(crate) fn scale(&self, outlets: &[Outlet], wanted: f64) -> f64 {
+        if self.film.blocks.is_some() {
+            return 1.0;
+        }
         let mut outlets = outlets.iter();
         match outlets.any(|outlet| self.film.class(outlet.track) == Some(Class::Video)) {
             true => wanted,

@@ -1,34 +1,37 @@
 //! `sangam archive list`.
 
+use sangam_archive::blocks::Layout;
+use sangam_archive::films::{DATAGRAM, Summary};
 use sangam_archive::{Recording, Track};
 use serde_json::{Value, json};
 use time::OffsetDateTime;
 
-use super::all;
+use super::{all, failure, films};
 use crate::cli::Place;
 use crate::commands::table;
 use crate::exit::Failure;
 use crate::output;
 
 const HEAD: [&str; 7] = [
-    "RECORDING",
-    "NAME",
-    "BEGIN",
-    "LENGTH",
-    "TRACKS",
-    "PACKETS",
-    "MiB",
+    "NUMBER", "NAME", "BEGIN", "LENGTH", "TRACKS", "PACKETS", "MiB",
 ];
 
-/// Shows every recording.
+/// Shows every recording, and every film.
 pub(super) fn run(place: &Place, as_json: bool) -> Result<(), Failure> {
     let all = all(place)?;
+    let films = films(place).list().map_err(|error| failure(&error))?;
     if as_json {
         all.iter().for_each(|one| output::json_line(&to_json(one)));
-    } else if all.is_empty() {
-        output::line("nothing is recorded there; `sangam record TOPIC` records");
+        films
+            .iter()
+            .for_each(|one| output::json_line(&film_to_json(one)));
+    } else if all.is_empty() && films.is_empty() {
+        output::line(
+            "nothing is there; `sangam record TOPIC` records, `sangam archive add FILE` adds films",
+        );
     } else {
-        let rows: Vec<_> = all.iter().map(cells).collect();
+        let rows = all.iter().map(cells).chain(films.iter().map(film_cells));
+        let rows: Vec<_> = rows.collect();
         output::text(&table::render(&HEAD, &rows));
     }
     Ok(())
@@ -45,6 +48,43 @@ fn cells(recording: &Recording) -> Vec<String> {
         recording.packets().to_string(),
         format!("{:.1}", recording.bytes() as f64 / f64::from(1 << 20)),
     ]
+}
+
+fn film_cells(film: &Summary) -> Vec<String> {
+    let object = &film.object;
+    vec![
+        format!("{:016x}", object.id),
+        object.name.clone(),
+        "film".to_owned(),
+        format!("{:.1} s", film.length.as_secs_f64()),
+        "1".to_owned(),
+        object.bytes.div_ceil(DATAGRAM as u64).to_string(),
+        format!("{:.1}", object.bytes as f64 / f64::from(1 << 20)),
+    ]
+}
+
+/// A film, for scripts.
+pub(super) fn film_to_json(film: &Summary) -> Value {
+    let object = &film.object;
+    json!({
+        "film": format!("{:016x}", object.id),
+        "name": object.name,
+        "seconds": film.length.as_secs_f64(),
+        "bytes": object.bytes,
+        "blocks": object.blocks(),
+        "block_bytes": object.block_len,
+        "layout": layout(object.layout),
+        "starts": film.starts,
+    })
+}
+
+/// How a film outlives a disk, in words.
+pub(super) fn layout(layout: Layout) -> String {
+    match layout {
+        Layout::Copies(0 | 1) => "1 copy".to_owned(),
+        Layout::Copies(copies) => format!("{copies} copies"),
+        Layout::Parity(blocks) => format!("{blocks} blocks and a parity"),
+    }
 }
 
 pub(super) fn to_json(recording: &Recording) -> Value {

@@ -1,16 +1,23 @@
 //! `sangam archive`: what is recorded, and files made of it.
 
+mod add;
+mod disk;
 mod export;
 mod list;
+mod mover;
 mod progress;
 mod readiness;
 mod record;
 mod replay;
 mod scrub;
 mod serve;
+mod settle;
+mod status;
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use sangam_archive::blocks::BlockError;
+use sangam_archive::films::{FilmError, Films};
 use sangam_archive::segment::Gaps;
 use sangam_archive::{Archive, Recording};
 
@@ -24,12 +31,40 @@ pub(super) use replay::run as replay;
 pub(super) fn run(args: &ArchiveArgs, json: bool) -> Result<(), Failure> {
     match &args.command {
         ArchiveCommand::List => list::run(&args.place, json),
+        ArchiveCommand::Add(film) => add::run(&args.place, film, json),
         ArchiveCommand::Export { recording, out } => {
             export::run(&args.place, (recording, out), json)
         }
         ArchiveCommand::Scrub => scrub::run(&args.place, json),
+        ArchiveCommand::Status => status::run(&args.place, json),
+        ArchiveCommand::Disk(command) => disk::run(&args.place, command, json),
+        ArchiveCommand::Settle { rate } => settle::run(&args.place, *rate, json),
         ArchiveCommand::Serve(options) => serve::run(&args.place, options, json),
     }
+}
+
+/// Blocks that a command has in memory.
+const BLOCKS_MAX: usize = 16;
+
+/// The films of an archive.
+fn films(place: &Place) -> Films {
+    Films::new(&place.folder, BLOCKS_MAX)
+}
+
+/// What went wrong with films, and what to do.
+fn failure(error: &FilmError) -> Failure {
+    let hint = match error {
+        FilmError::Taken(_) => "give it another one by --name",
+        FilmError::NoClock => "FFmpeg makes one: `ffmpeg -i FILE -c copy OUT.mkv`, and add that",
+        FilmError::NoDisk(_) | FilmError::Known(_) => "`sangam archive disk list` shows all",
+        FilmError::Busy => "it may be `sangam archive serve`; it goes on there",
+        FilmError::Blocks(BlockError::TooFewDisks) => {
+            "`sangam archive disk add DIR` adds one; --copies and --parity want fewer"
+        }
+        FilmError::Blocks(BlockError::Lost(_)) => "`sangam archive status` shows what is missing",
+        _ => "",
+    };
+    Failure::new(Exit::Failure, error.to_string()).hint(hint)
 }
 
 /// Nanoseconds since 1970.

@@ -4,6 +4,7 @@ use sangam_archive::{Archive, Medium, segment};
 use serde_json::json;
 
 use super::progress::Progress;
+use super::settle;
 use crate::cli::Place;
 use crate::exit::{Exit, Failure, io};
 use crate::output;
@@ -35,9 +36,11 @@ pub(super) fn run(place: &Place, as_json: bool) -> Result<(), Failure> {
         }
     }
     drop(progress);
+    let films = settle::scrub(place)?;
     if as_json {
         output::json_line(&json!({
             "segments": segments.len(), "bytes": total, "repaired": repaired, "damaged": damaged,
+            "films": settle::to_json(&films),
         }));
     } else {
         output::line(&format!(
@@ -45,7 +48,9 @@ pub(super) fn run(place: &Place, as_json: bool) -> Result<(), Failure> {
             segments.len(),
             damaged.len()
         ));
+        settle::show(&films);
     }
+    settle::judge(&films)?;
     if damaged.is_empty() {
         return Ok(());
     }

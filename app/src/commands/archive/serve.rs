@@ -10,6 +10,7 @@ use sangam_client::{Buffers, Client, ClientOptions};
 use sangam_rtsp::{Counted, Credentials, Rtsp, Settings};
 use serde_json::{Map, Value, json};
 
+use super::mover::Mover;
 use crate::cli::{ArchiveServeArgs, Place};
 use crate::commands::peer::{self, Length, Pass};
 use crate::commands::table::{self, Live};
@@ -67,6 +68,7 @@ pub(super) fn run(place: &Place, options: &ArchiveServeArgs, as_json: bool) -> R
         let hint = "stop the program that holds the port, or choose another by --listen";
         Failure::new(Exit::Configuration, format!("RTSP: {error}")).hint(hint)
     })?;
+    let mover = Mover::start(place, options.move_rate, &stop)?;
     announce(&server, is_live, as_json);
     let mut live = Live::new();
     while !stop.is_set() {
@@ -85,6 +87,7 @@ pub(super) fn run(place: &Place, options: &ArchiveServeArgs, as_json: bool) -> R
     if as_json {
         output::json_line(&to_json("summary", &server.counts()));
     }
+    mover.end();
     Ok(())
 }
 

@@ -1,0 +1,327 @@
+//! The disks of a real archive's films: added, taken away, dead, damaged, and commands that are
+//! killed while they write.
+
+#![allow(clippy::unwrap_used, reason = "helpers of a test fail like a test")]
+
+mod common;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use common::{Running, ends_well, run, sangam, text};
+use sangam_archive::films::{Films, Play};
+use sangam_model::Random;
+use serde_json::Value;
+use tempfile::TempDir;
+
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Bytes of the head of a packet of RTP.
+const RTP_HEAD: usize = 12;
+
+/// An archive with disks and a film.
+struct Stage {
+    folder: TempDir,
+    film: Vec<u8>,
+}
+
+impl Stage {
+    /// With folders 1, 2 and so on as disks.
+    fn new(disks: u32) -> Self {
+        let folder = TempDir::new().unwrap();
+        let file = folder.path().join("film.ts");
+        let made = Command::new("ffmpeg")
+            .args("-nostdin -y -v error -f lavfi -i testsrc2=size=640x360:rate=25".split(' '))
+            .args("-t 10 -c:v libx264 -preset ultrafast -g 25 -b:v 8M".split(' '))
+            .arg(&file)
+            .output();
+        ends_well(&made.unwrap());
+        let film = fs::read(&file).unwrap();
+        let stage = Self { folder, film };
+        for disk in 1..=disks {
+            stage.add_disk(disk);
+        }
+        stage.archive(&["add", file.to_str().unwrap()]);
+        stage
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.folder.path().join(name).display().to_string()
+    }
+
+    fn disk(&self, disk: u32) -> PathBuf {
+        self.folder.path().join(disk.to_string())
+    }
+
+    fn add_disk(&self, disk: u32) {
+        let place = self.path(&disk.to_string());
+        let added = self.archive(&["disk", "add", &place, "--weight", "10"]);
+        assert_eq!(added["disk"], disk);
+    }
+
+    fn command(&self, args: &[&str]) -> Command {
+        let place = self.path("archive");
+        sangam(&[&["archive", "--json", "--archive", &place], args].concat())
+    }
+
+    /// A command that succeeds: its last line.
+    #[track_caller]
+    fn archive(&self, args: &[&str]) -> Value {
+        let done = self.command(args).output().unwrap();
+        assert!(done.status.success(), "{args:?}: {}", text(&done.stderr));
+        let said = text(&done.stdout);
+        said.lines()
+            .last()
+            .map_or(Value::Null, |line| serde_json::from_str(line).unwrap())
+    }
+
+    /// A command that fails: what it says.
+    #[track_caller]
+    fn refused(&self, args: &[&str]) -> String {
+        let done = self.command(args).output().unwrap();
+        assert!(!done.status.success(), "{args:?}: {}", text(&done.stdout));
+        text(&done.stderr)
+    }
+
+    /// Whether the film is played as it was.
+    #[track_caller]
+    fn is_played(&self) {
+        let films = Arc::new(Films::new(&self.folder.path().join("archive"), 4));
+        let film = films.find("film").unwrap().unwrap();
+        let mut play = Play::new(films, film);
+        let mut played = Vec::<u8>::new();
+        while let Some(next) = play.pull().unwrap() {
+            played.extend(&next.payload[RTP_HEAD..]);
+        }
+        assert!(played == self.film, "{} bytes", played.len());
+    }
+}
+
+/// All pieces below a folder.
+fn pieces(disk: &Path) -> Vec<PathBuf> {
+    let folders = fs::read_dir(disk)
+        .unwrap()
+        .map(|entry| entry.unwrap().path());
+    let folders = folders.filter(|path| path.is_dir());
+    let files = folders.flat_map(|folder| fs::read_dir(folder).unwrap());
+    files.map(|entry| entry.unwrap().path()).collect()
+}
+
+#[test]
+fn disks_come_and_go_and_die_and_the_film_stays() {
+    let stage = Stage::new(4);
+    stage.is_played();
+    let status = stage.archive(&["status"]);
+    assert_eq!(status["films"][0]["astray"], 0);
+    // One dies; its blocks are made of the others.
+    fs::remove_dir_all(stage.disk(2)).unwrap();
+    stage.is_played();
+    let status = stage.archive(&["status"]);
+    assert!(status["films"][0]["astray"].as_u64() > Some(0));
+    assert_eq!(status["films"][0]["whole"], true);
+    // Four are needed for three blocks and a parity.
+    let said = stage.refused(&["disk", "remove", "2"]);
+    assert!(said.contains("fewer disks"), "{said}");
+    stage.add_disk(5);
+    stage.archive(&["disk", "remove", "2"]);
+    let settled = stage.archive(&["settle"]);
+    assert!(settled["rebuilt"].as_u64() > Some(0), "{settled}");
+    assert_eq!(settled["gone"], serde_json::json!([2]));
+    assert_eq!(settled["complete"], true);
+    // As good as new: another may die.
+    fs::remove_dir_all(stage.disk(3)).unwrap();
+    stage.is_played();
+    stage.add_disk(6);
+    stage.archive(&["disk", "remove", "3"]);
+    stage.archive(&["settle"]);
+    // One that is well goes when it is empty.
+    stage.add_disk(7);
+    stage.archive(&["disk", "remove", &stage.path("1")]);
+    let settled = stage.archive(&["settle"]);
+    assert_eq!(settled["gone"], serde_json::json!([1]));
+    assert_eq!(pieces(&stage.disk(1)), Vec::<PathBuf>::new());
+    stage.is_played();
+    let status = stage.archive(&["status"]);
+    assert_eq!(
+        (&status["settled"], &status["astray"]),
+        (&true.into(), &0.into())
+    );
+}
+
+#[test]
+fn moving_that_is_killed_goes_on_and_the_film_is_played_meanwhile() {
+    let stage = Stage::new(4);
+    let (mut random, mut killed) = (Random::new(7), 0);
+    for disk in 5..=7 {
+        stage.add_disk(disk);
+        stage.archive(&["disk", "remove", &(disk - 4).to_string()]);
+        for _ in 0..3 {
+            let mover = Running::start(stage.command(&["settle", "--rate", "1"]));
+            // Somewhere between two pieces, or within one.
+            let begin = Instant::now();
+            let wait = Duration::from_millis(50 + random.below(700) as u64);
+            while begin.elapsed() < wait {
+                stage.is_played();
+            }
+            mover.signal("KILL");
+            killed += usize::from(mover.end().0 != 0);
+            stage.is_played();
+        }
+        assert_eq!(stage.archive(&["settle"])["complete"], true);
+        assert_eq!(pieces(&stage.disk(disk - 4)), Vec::<PathBuf>::new());
+        stage.is_played();
+    }
+    // Some may have come to their end before.
+    assert!(killed > 3, "{killed}");
+    assert_eq!(stage.archive(&["status"])["astray"], 0);
+    // What the killed had begun to write is removed.
+    stage.archive(&["scrub"]);
+    let all = (1..=7).flat_map(|disk| pieces(&stage.disk(disk)));
+    let all: Vec<_> = all.filter(|path| path.extension().is_some()).collect();
+    assert_eq!(all, Vec::<PathBuf>::new());
+}
+
+#[test]
+fn damaged_blocks_and_lost_indexes_are_made_again() {
+    let stage = Stage::new(4);
+    let listed = stage.archive(&["list"]);
+    let damaged = pieces(&stage.disk(3));
+    for path in &damaged {
+        let mut bytes = fs::read(path).unwrap();
+        bytes[5_000] ^= 1;
+        fs::write(path, bytes).unwrap();
+    }
+    stage.is_played();
+    let scrubbed = stage.archive(&["scrub"]);
+    assert_eq!(scrubbed["films"]["rebuilt"], damaged.len());
+    assert_eq!(stage.archive(&["scrub"])["films"]["rebuilt"], 0);
+    // An index that is damaged in its head, in its body, or gone.
+    let index = stage.folder.path().join("archive/films");
+    let index = index.join(format!("{}.film", listed["film"].as_str().unwrap()));
+    for place in [Some(20), Some(600), None] {
+        match place {
+            Some(place) => {
+                let mut bytes = fs::read(&index).unwrap();
+                bytes[place] ^= 1;
+                fs::write(&index, bytes).unwrap();
+            }
+            None => fs::remove_file(&index).unwrap(),
+        }
+        let scrubbed = stage.archive(&["scrub"]);
+        assert_eq!(scrubbed["films"]["learned"], serde_json::json!(["film"]));
+        assert_eq!(stage.archive(&["list"]), listed);
+        stage.is_played();
+    }
+}
+
+#[test]
+fn a_folder_in_which_nothing_is_mounted_is_no_empty_disk() {
+    let stage = Stage::new(4);
+    let (disk, elsewhere) = (stage.disk(4), stage.folder.path().join("elsewhere"));
+    fs::rename(&disk, &elsewhere).unwrap();
+    fs::create_dir(&disk).unwrap();
+    stage.is_played();
+    let status = stage.archive(&["status"]);
+    assert_eq!(status["disks"][3]["away"], "nothing is mounted there");
+    let said = stage.refused(&["scrub"]);
+    assert!(
+        said.contains("away") && said.contains("disk remove"),
+        "{said}"
+    );
+    assert_eq!(fs::read_dir(&disk).unwrap().count(), 0);
+    // A disk of another archive is none of this one.
+    let other = stage.path("other");
+    let taken = run(&[
+        "archive",
+        "--archive",
+        &other,
+        "disk",
+        "add",
+        elsewhere.to_str().unwrap(),
+    ]);
+    assert!(!taken.status.success());
+    fs::remove_dir(&disk).unwrap();
+    fs::rename(&elsewhere, &disk).unwrap();
+    assert_eq!(stage.archive(&["scrub"])["films"]["complete"], true);
+    assert_eq!(stage.archive(&["status"])["astray"], 0);
+}
+
+#[test]
+fn a_film_whose_adding_is_killed_is_not_there_and_leaves_nothing() {
+    let stage = Stage::new(2);
+    // Large enough to be killed in time, and its clock begins anew again and again.
+    let long = stage.path("long.ts");
+    fs::write(&long, stage.film.repeat(12)).unwrap();
+    let mut killed = 0;
+    for attempt in 0..10 {
+        let name = format!("long {attempt}");
+        let before = pieces(&stage.disk(1)).len();
+        let adding = Running::start(stage.command(&["add", &long, "--name", &name]));
+        let until = Instant::now() + PATIENCE;
+        while pieces(&stage.disk(1)).len() < before + 3 {
+            assert!(Instant::now() < until);
+            std::thread::yield_now();
+        }
+        adding.signal("KILL");
+        adding.end();
+        let listed = run(&[
+            "archive",
+            "list",
+            "--json",
+            "--archive",
+            &stage.path("archive"),
+        ]);
+        killed += usize::from(!text(&listed.stdout).contains(&name));
+        if killed == 2 {
+            break;
+        }
+    }
+    assert_eq!(killed, 2);
+    let scrubbed = stage.archive(&["scrub"]);
+    assert_eq!(scrubbed["films"]["cleared"], killed, "{scrubbed}");
+    stage.is_played();
+    let added = stage.archive(&["add", &long]);
+    // Twelve times as long, whatever its clock says.
+    let seconds = added["seconds"].as_f64().unwrap();
+    assert!((118.0..122.0).contains(&seconds), "{seconds}");
+}
+
+#[test]
+fn a_server_moves_blocks_while_it_plays() {
+    let stage = Stage::new(2);
+    let serve = ["serve", "--listen", "127.0.0.1:0", "--move-rate", "4"];
+    let mut server = Running::start(stage.command(&serve));
+    let ready = server.json_line();
+    let url = format!("rtsp://{}/archive/film", ready["rtsp"][0].as_str().unwrap());
+    let out = stage.path("played.ts");
+    let mut player = Command::new("ffmpeg")
+        .args([
+            "-nostdin",
+            "-y",
+            "-v",
+            "error",
+            "-rtsp_transport",
+            "tcp",
+            "-i",
+            &url,
+        ])
+        .args(["-c", "copy", "-f", "null", &out])
+        .spawn()
+        .unwrap();
+    stage.add_disk(3);
+    stage.archive(&["disk", "remove", "1"]);
+    let until = Instant::now() + PATIENCE;
+    let is_settled = |status: &Value| status["settled"] == true && status["astray"] == 0;
+    while !is_settled(&stage.archive(&["status"])) {
+        assert!(Instant::now() < until);
+    }
+    assert_eq!(pieces(&stage.disk(1)), Vec::<PathBuf>::new());
+    assert!(player.wait().unwrap().success());
+    server.signal("TERM");
+    let (code, said) = server.end();
+    let counts: Value = serde_json::from_str(said.lines().last().unwrap()).unwrap();
+    assert_eq!((code, &counts["failed"]), (0, &0.into()), "{counts}");
+    stage.is_played();
+}

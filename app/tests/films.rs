@@ -1,0 +1,203 @@
+//! Films added to a real archive, played by real players, over disks that come, go and die.
+
+#![allow(clippy::unwrap_used, reason = "helpers of a test fail like a test")]
+
+mod common;
+
+use std::fs;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Instant;
+
+use common::{Running, ends_well, probe, run, sangam, text, times};
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// Seconds of the film, with a key frame in each.
+const SECONDS: f64 = 8.0;
+
+/// An archive, and films to be put into it.
+struct Stage {
+    folder: TempDir,
+}
+
+impl Stage {
+    fn new() -> Self {
+        Self {
+            folder: TempDir::new().unwrap(),
+        }
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.folder.path().join(name).display().to_string()
+    }
+
+    /// A command on the archive: its lines of JSON.
+    #[track_caller]
+    fn archive(&self, args: &[&str]) -> Vec<Value> {
+        let done = self.try_archive(args);
+        assert!(done.status.success(), "{args:?}: {}", text(&done.stderr));
+        let lines = text(&done.stdout);
+        let lines = lines.lines();
+        lines
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect()
+    }
+
+    fn try_archive(&self, args: &[&str]) -> std::process::Output {
+        let place = self.path("archive");
+        run(&[&["archive", "--json", "--archive", &place], args].concat())
+    }
+
+    /// A film of pictures of so many bits in a second, and a tone.
+    fn film(&self, name: &str, codecs: &str, rate: &str) -> PathBuf {
+        let path = self.folder.path().join(name);
+        let made = Command::new("ffmpeg")
+            .args("-nostdin -y -v error -f lavfi -i testsrc2=size=640x360:rate=25".split(' '))
+            .args("-f lavfi -i sine=frequency=440 -g 25 -t".split(' '))
+            .arg(SECONDS.to_string())
+            .args(codecs.split(' '))
+            .args(["-b:v", rate])
+            .arg(&path)
+            .output();
+        ends_well(&made.unwrap());
+        path
+    }
+
+    /// A film of six blocks and what is left, in a transport stream.
+    fn stream(&self) -> PathBuf {
+        let codecs = "-c:v libx264 -preset ultrafast -c:a aac";
+        self.film("film.ts", codecs, "7M")
+    }
+
+    fn serve(&self) -> Server {
+        let place = self.path("archive");
+        let serve = ["archive", "serve", "--json", "--listen", "127.0.0.1:0"];
+        let mut process = Running::start(sangam(&[&serve[..], &["--archive", &place]].concat()));
+        let ready = process.json_line();
+        let address: SocketAddr = ready["rtsp"][0].as_str().unwrap().parse().unwrap();
+        Server { process, address }
+    }
+}
+
+struct Server {
+    process: Running,
+    address: SocketAddr,
+}
+
+impl Server {
+    fn url(&self, name: &str) -> String {
+        format!("rtsp://{}/archive/{name}", self.address)
+    }
+
+    /// What it counted in the end.
+    fn end(self) -> Value {
+        self.process.signal("TERM");
+        let (code, said) = self.process.end();
+        assert_eq!(code, 0);
+        serde_json::from_str(said.lines().last().unwrap()).unwrap()
+    }
+}
+
+/// Copies what FFmpeg receives into a file.
+#[track_caller]
+fn copy(url: &str, (transport, seek): (&str, Option<&str>), out: &Path) {
+    let mut command = Command::new("ffmpeg");
+    command.args("-nostdin -y -v fatal -rtsp_transport".split(' '));
+    command.arg(transport);
+    if let Some(seek) = seek {
+        command.args(["-ss", seek]);
+    }
+    command
+        .args(["-i", url, "-map", "0", "-c", "copy"])
+        .arg(out);
+    ends_well(&command.output().unwrap());
+}
+
+/// Checksums of all pictures of a file, decoded.
+fn pictures(file: &Path) -> Vec<String> {
+    let decoded = Command::new("ffmpeg")
+        .args("-nostdin -v error -i".split(' '))
+        .arg(file)
+        .args("-map 0:v -f framemd5 -".split(' '))
+        .output()
+        .unwrap();
+    let said = text(&decoded.stdout);
+    let lines = said.lines().filter(|line| !line.starts_with('#'));
+    lines
+        .map(|line| line.rsplit(',').next().unwrap().trim().to_owned())
+        .collect()
+}
+
+#[test]
+fn a_film_is_added_and_played_by_ffmpeg_from_any_second() {
+    let stage = Stage::new();
+    let file = stage.stream();
+    let added = &stage.archive(&["add", file.to_str().unwrap()])[0];
+    assert_eq!(added["name"], "film");
+    assert_eq!(added["bytes"], fs::metadata(&file).unwrap().len());
+    assert!((added["seconds"].as_f64().unwrap() - SECONDS).abs() < 0.2);
+    assert_eq!(added["starts"], SECONDS);
+    assert_eq!(&stage.archive(&["list"])[0], added);
+
+    let server = stage.serve();
+    let original = pictures(&file);
+    for transport in ["tcp", "udp"] {
+        let out = stage.folder.path().join(format!("{transport}.ts"));
+        let begin = Instant::now();
+        copy(&server.url("film"), (transport, None), &out);
+        // It comes at the pace of its clock.
+        let took = begin.elapsed().as_secs_f64();
+        assert!((SECONDS - 1.0..SECONDS + 6.0).contains(&took), "{took}");
+        let played = pictures(&out);
+        // A stream without an end leaves its last picture in the demultiplexer.
+        assert!(played.len() + 1 >= original.len(), "{}", played.len());
+        assert!(original.starts_with(&played), "{transport}");
+        assert_eq!(probe(&out).0, ["aac", "h264"]);
+    }
+    let out = stage.folder.path().join("end.mkv");
+    copy(&server.url("film"), ("tcp", Some("5.3")), &out);
+    let shown = times(&out, "v");
+    let seconds = shown.last().unwrap() - shown.first().unwrap();
+    // It comes from the key frame before; FFmpeg begins to copy with the one behind, as what it has
+    // of a transport stream when it seeks is mixed with what follows.
+    assert!((1.6..3.3).contains(&seconds), "{seconds}");
+    let counts = server.end();
+    for none in ["late", "unreadable", "failed", "unsent_failed", "malformed"] {
+        assert_eq!(counts[none], 0, "{none}: {counts}");
+    }
+    assert_eq!(counts["ended"], 3);
+}
+
+#[test]
+fn other_files_are_put_into_a_stream_and_those_that_do_not_fit_are_explained() {
+    let stage = Stage::new();
+    let file = stage.film("clip.mp4", "-c:v libx264 -preset ultrafast -c:a aac", "1M");
+    let added = &stage.archive(&["add", file.to_str().unwrap(), "--name", "a clip"])[0];
+    assert_eq!(added["name"], "a clip");
+    assert_eq!(added["starts"], SECONDS);
+    // Nothing of the way there is left.
+    let left = fs::read_dir(stage.path("archive")).unwrap();
+    let left = left.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    assert!(left.into_iter().all(|name| !name.starts_with("adding")));
+
+    let again = stage.try_archive(&["add", file.to_str().unwrap(), "--name", "a clip"]);
+    assert!(!again.status.success());
+    assert!(text(&again.stderr).contains("--name"));
+
+    let file = stage.film("strange.webm", "-c:v libvpx -c:a libopus", "1M");
+    let refused = stage.try_archive(&["add", file.to_str().unwrap()]);
+    let said = text(&refused.stderr);
+    assert!(!refused.status.success());
+    assert!(
+        said.contains("vp8") && said.contains("-c:v libx264"),
+        "{said}"
+    );
+
+    let words = stage.folder.path().join("words.txt");
+    fs::write(&words, "no film at all").unwrap();
+    let refused = stage.try_archive(&["add", words.to_str().unwrap()]);
+    assert!(!refused.status.success());
+    assert_eq!(stage.archive(&["list"]).len(), 1);
+}

@@ -1,0 +1,171 @@
+//! A film as packets of RTP (RFC 2250), read from its blocks.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use sangam_model::{Class, MediaInfo, Topic};
+use sangam_wire::rtp::Header;
+
+use super::packets::PACKET;
+use super::{Film, FilmError, Films};
+use crate::archive::{Recording, Track};
+use crate::blocks::Store;
+use crate::record::{RecordingId, TrackInfo};
+use crate::replay::Replayed;
+
+/// Packets of a transport stream in a datagram: more do not fit into 1,500 bytes.
+pub const PACKETS: usize = 7;
+/// Bytes of them.
+pub const DATAGRAM: usize = PACKETS * PACKET;
+/// RFC 3551 section 6: MP2T.
+const PAYLOAD_TYPE: u8 = 33;
+const CLOCK_RATE: u64 = 90_000;
+/// Of the packets; whoever sends them gives them his own.
+const SOURCE: u32 = 0x5361_6e67;
+
+/// Reads a film, datagram after datagram.
+#[derive(Debug)]
+pub struct Play {
+    films: Arc<Films>,
+    film: Arc<Film>,
+    /// The datagram that comes next.
+    next: u64,
+    /// The block that it is in, once it was read.
+    block: Option<(u64, Arc<Vec<u8>>)>,
+}
+
+impl Film {
+    /// The film as a recording of one track, for whoever plays those.
+    #[must_use]
+    pub fn as_recording(&self) -> Option<Recording> {
+        let nanoseconds = u64::try_from(self.index.length().as_nanos()).ok()?;
+        let id = RecordingId(self.object.id);
+        let media = MediaInfo {
+            class: Class::Video,
+            payload_type: PAYLOAD_TYPE,
+            channels: 0,
+            clock_rate: CLOCK_RATE as u32,
+            encoding: "MP2T".to_owned(),
+            fmtp: String::new(),
+        };
+        let info = TrackInfo {
+            recording: id,
+            topic: Topic::new("film").ok()?,
+            media,
+        };
+        let track = Track {
+            number: 0,
+            info,
+            packets: self.datagrams(),
+            bytes: self.object.bytes,
+            first: 0,
+            last: nanoseconds,
+        };
+        Some(Recording {
+            id,
+            name: self.object.name.clone(),
+            begin: 0,
+            end: nanoseconds,
+            whole: true,
+            tracks: vec![track],
+            segments: Vec::new(),
+        })
+    }
+
+    /// Datagrams of it; the last may be shorter.
+    #[must_use]
+    pub fn datagrams(&self) -> u64 {
+        self.object.bytes.div_ceil(DATAGRAM as u64)
+    }
+
+    /// The bytes of datagrams that a block has.
+    fn in_block(&self) -> u64 {
+        (u64::from(self.object.block_len) / DATAGRAM as u64).max(1)
+    }
+}
+
+impl Play {
+    /// From the begin.
+    #[must_use]
+    pub const fn new(films: Arc<Films>, film: Arc<Film>) -> Self {
+        Self {
+            films,
+            film,
+            next: 0,
+            block: None,
+        }
+    }
+
+    /// Goes to the last place at or before `to` from which the film can be shown; when that is.
+    pub fn seek(&mut self, to: Duration) -> Duration {
+        self.next = self.film.index.start(to) / PACKETS as u64;
+        self.film.index.at(self.next * PACKETS as u64)
+    }
+
+    /// The next datagram; `None` at the end.
+    ///
+    /// # Errors
+    /// A block is lost.
+    pub fn pull(&mut self) -> io::Result<Option<Replayed>> {
+        if self.next >= self.film.datagrams() {
+            return Ok(None);
+        }
+        let number = self.next / self.film.in_block();
+        let place = (self.next % self.film.in_block()) as usize * DATAGRAM;
+        let bytes = match &self.block {
+            Some((known, bytes)) if *known == number => bytes.clone(),
+            _ => self.read(number)?,
+        };
+        let rest = bytes.get(place..).unwrap_or_default();
+        let data = &rest[..rest.len().min(DATAGRAM)];
+        let at = self.film.index.at(self.next * PACKETS as u64);
+        let ticks = at.as_nanos() * u128::from(CLOCK_RATE) / 1_000_000_000;
+        let header = Header {
+            // RFC 2250 section 2: where time jumps, which it does not here.
+            marker: false,
+            payload_type: PAYLOAD_TYPE,
+            sequence: self.next as u16,
+            timestamp: ticks as u32,
+            ssrc: SOURCE,
+        };
+        self.next += 1;
+        Ok(Some(Replayed {
+            at,
+            track: 0,
+            is_rtcp: false,
+            flags: 0,
+            layer: 0,
+            payload: [&header.encode()[..], data].concat(),
+        }))
+    }
+
+    /// A block, and then the one behind it into memory.
+    fn read(&mut self, number: u64) -> io::Result<Arc<Vec<u8>>> {
+        let bytes = self.films.share_block(&self.film, number);
+        let (bytes, store) = bytes.map_err(|error| io::Error::other(error.to_string()))?;
+        let ahead = &self.films.ahead;
+        ahead.want(store, self.film.clone(), number + 1);
+        self.block = Some((number, bytes.clone()));
+        Ok(bytes)
+    }
+}
+
+impl Films {
+    /// A block of a film, read once for all who play it.
+    fn share_block(
+        &self,
+        film: &Film,
+        number: u64,
+    ) -> Result<(Arc<Vec<u8>>, Arc<Store>), FilmError> {
+        let (_, store) = self.present()?;
+        if let Ok(bytes) = store.share(&film.object, number) {
+            return Ok((bytes, store));
+        }
+        // A disk may have come back, or blocks have gone to one that is not known here yet.
+        self.look_again();
+        let (_, store) = self.present()?;
+        let bytes = store.share(&film.object, number)?;
+        Ok((bytes, store))
+    }
+}
