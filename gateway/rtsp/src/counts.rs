@@ -28,10 +28,11 @@ counts! {
     connections_idle, "Connections closed: no session, and nothing said for a minute";
     connections_flooded, "Connections closed: they sent more than one request may have";
     connections_unread, "Connections closed: they did not read what they had asked for";
+    connections_insecure, "Connections by TLS closed: no handshake, or the certificate is not believed";
     requests, "Requests understood";
     malformed, "Requests that are none (400)";
     unknown_method, "Requests with a method that is not known (501)";
-    unknown_version, "Requests of another version than 1.0 (505)";
+    unknown_version, "Requests of another version than 1.0 and 2.0 (505)";
     unknown_option, "Requests that require an option that is not known (551)";
     unauthorized, "Requests with a wrong password, or with an answer to no challenge (401)";
     forbidden, "Requests for topics that the broker does not grant this server (403)";
@@ -39,7 +40,7 @@ counts! {
     unknown_parameter, "Requests for parameters: there are none (451)";
     no_session, "Requests for sessions that are not there (454)";
     wrong_state, "Requests that make no sense at their moment (455, 459)";
-    wrong_range, "Ranges beyond the end, or not understood (457)";
+    wrong_range, "Ranges beyond the end, or not understood (456, 457)";
     wrong_transport, "SETUP with no transport that is possible (461)";
     busy, "Requests refused: archive or broker does not keep up, or too many ask (503)";
     failed, "Requests that the archive failed (500), and films that it ended";
@@ -48,6 +49,7 @@ counts! {
     sessions_expired, "Sessions ended: not heard of for a minute";
     sessions_abandoned, "Sessions ended with their connection";
     plays, "PLAY answered";
+    notified, "Ends that clients of RTSP 2.0 were told of (PLAY_NOTIFY)";
     packets, "RTP packets sent";
     bytes, "Bytes of RTP sent";
     unsent_full, "Packets not sent: the socket's buffer was full";

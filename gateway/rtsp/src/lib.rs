@@ -15,18 +15,23 @@
 //!
 //! All bounds stand in [`Settings`] and `limits`; whoever is refused is counted ([`Rtsp::counts`]).
 
+mod accept;
 mod auth;
 mod connection;
 mod counts;
 mod datagrams;
+mod date;
 mod egress;
+mod features;
 mod film;
 mod limits;
 mod live;
 mod md5;
 mod message;
+mod notify;
 mod pace;
 mod path;
+mod play;
 mod player;
 mod range;
 mod reading;
@@ -35,8 +40,10 @@ mod server;
 mod session;
 mod setup;
 mod signalling;
+mod sweep;
 mod transport;
 mod turn;
+mod wire;
 
 pub use auth::Credentials;
 pub use counts::Counted;

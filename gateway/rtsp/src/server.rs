@@ -9,8 +9,10 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use sangam_client::{Client, Token};
+use sangam_io::tls::{self, Clients, Identity, TlsError};
 use sangam_io::wake::{Waker, pair};
 
+use crate::accept::Certificate;
 use crate::auth::Credentials;
 use crate::counts::{Counted, Counts};
 use crate::live::{Live, NewToken};
@@ -21,6 +23,8 @@ use crate::turn::Engine;
 pub struct Settings {
     /// Where it listens, by TCP; by UDP it sends from ports that the kernel chooses.
     pub listen: Vec<SocketAddr>,
+    /// The same with TLS, once there is a certificate: [`Rtsp::show`].
+    pub listen_tls: Vec<SocketAddr>,
     /// The folder of the archive.
     pub archive: PathBuf,
     /// Who may watch; `None`: whoever reaches it.
@@ -43,6 +47,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             listen: Vec::new(),
+            listen_tls: Vec::new(),
             archive: PathBuf::from("archive"),
             credentials: None,
             connections_max: 1_024,
@@ -57,7 +62,9 @@ impl Default for Settings {
 /// A running server. Dropping it ends all sessions.
 #[derive(Debug)]
 pub struct Rtsp {
-    addresses: Vec<SocketAddr>,
+    /// Without and with TLS.
+    addresses: [Vec<SocketAddr>; 2],
+    certificate: Certificate,
     counts: Arc<Counts>,
     token: NewToken,
     stop: Arc<AtomicBool>,
@@ -77,7 +84,9 @@ impl Rtsp {
         let token = NewToken::default();
         let live = broker.map(|client| Live::new(client, token.clone()));
         let stop = Arc::new(AtomicBool::new(false));
-        let mut engine = Engine::new(settings, live, sleeper, counts.clone())?;
+        let certificate = Certificate::default();
+        let shared = (counts.clone(), certificate.clone());
+        let mut engine = Engine::new(settings, live, sleeper, shared)?;
         let addresses = engine.addresses()?;
         let thread = thread::Builder::new().name("sangam-rtsp".to_owned());
         let flag = stop.clone();
@@ -91,6 +100,7 @@ impl Rtsp {
         })?;
         Ok(Self {
             addresses,
+            certificate,
             counts,
             token,
             stop,
@@ -102,7 +112,24 @@ impl Rtsp {
     /// Where it listens.
     #[must_use]
     pub fn addresses(&self) -> &[SocketAddr] {
-        &self.addresses
+        &self.addresses[0]
+    }
+
+    /// Where it listens with TLS.
+    #[must_use]
+    pub fn addresses_tls(&self) -> &[SocketAddr] {
+        &self.addresses[1]
+    }
+
+    /// Shows this certificate to whoever comes by TLS from now on.
+    ///
+    /// # Errors
+    /// Its key does not fit; then nothing changes.
+    pub fn show(&self, identity: &Identity) -> Result<(), TlsError> {
+        let config = tls::server(identity, Clients::Anonymous, &[])?;
+        let shown = self.certificate.lock();
+        *shown.unwrap_or_else(PoisonError::into_inner) = Some(config);
+        Ok(())
     }
 
     /// Shows the broker a newer token, within a second.

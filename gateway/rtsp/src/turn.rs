@@ -2,19 +2,18 @@
 
 use std::collections::HashMap;
 use std::io;
-use std::net::{SocketAddr, TcpListener};
-use std::os::fd::AsFd;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use rtsp_types::StatusCode;
 use sangam_io::clock;
 use sangam_io::poll::{Event, Events, Interest, Poller};
-use sangam_io::tcp;
 use sangam_io::timer::Wheel;
 use sangam_io::wake::Sleeper;
 use sangam_model::Time;
 
+use crate::accept::{Certificate, Listeners};
 use crate::auth::Guard;
 use crate::connection::{Connection, End, Said};
 use crate::counts::Counts;
@@ -32,8 +31,7 @@ const SLEEPER: u64 = 1_000;
 const DATAGRAMS: u64 = 1_001;
 const BROKER: u64 = 1_002;
 const CONNECTIONS: u64 = 2_000;
-const SWEEP_EVERY: Duration = Duration::from_secs(1);
-const ACCEPTS_MAX: usize = 64;
+pub(crate) const SWEEP_EVERY: Duration = Duration::from_secs(1);
 
 /// What a timer is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -51,11 +49,9 @@ pub(crate) struct Engine {
     pub(crate) settings: Settings,
     pub(crate) counts: Arc<Counts>,
     pub(crate) guard: Option<Guard>,
-    poller: Poller,
+    pub(crate) poller: Poller,
     sleeper: Sleeper,
-    listeners: Vec<TcpListener>,
-    /// Whether the poller looks at them.
-    listens: bool,
+    pub(crate) listeners: Listeners,
     pub(crate) datagrams: Datagrams,
     pub(crate) readers: Readers,
     /// What is published now, if there is a broker.
@@ -76,7 +72,7 @@ impl Engine {
         settings: Settings,
         mut live: Option<Live>,
         sleeper: Sleeper,
-        counts: Arc<Counts>,
+        (counts, certificate): (Arc<Counts>, Certificate),
     ) -> io::Result<Self> {
         let guard = settings.credentials.clone().map(|credentials| {
             let guard = Guard::new(credentials);
@@ -84,18 +80,10 @@ impl Engine {
         });
         let guard = guard.transpose()?;
         let poller = Poller::new()?;
-        let mut listeners = Vec::new();
-        for (token, address) in (0..).zip(&settings.listen) {
-            if address.port() != 0 {
-                tcp::is_free(*address)?;
-            }
-            let listener = tcp::listen(*address)?;
-            poller.add(listener.as_fd(), token, Interest::Read)?;
-            listeners.push(listener);
-        }
+        let listeners = Listeners::open(&settings, certificate, &poller)?;
         poller.add(sleeper.fd(), SLEEPER, Interest::Read)?;
-        let hosts = settings.listen.iter().map(SocketAddr::ip);
-        let datagrams = Datagrams::open(hosts)?;
+        let hosts = settings.listen.iter().chain(&settings.listen_tls);
+        let datagrams = Datagrams::open(hosts.map(SocketAddr::ip))?;
         for fd in datagrams.fds() {
             poller.add(fd, DATAGRAMS, Interest::Read)?;
         }
@@ -113,7 +101,6 @@ impl Engine {
             poller,
             sleeper,
             listeners,
-            listens: true,
             datagrams,
             readers,
             live,
@@ -126,9 +113,9 @@ impl Engine {
         })
     }
 
-    /// Where it listens.
-    pub(crate) fn addresses(&self) -> io::Result<Vec<SocketAddr>> {
-        self.listeners.iter().map(TcpListener::local_addr).collect()
+    /// Where it listens, without and with TLS.
+    pub(crate) fn addresses(&self) -> io::Result<[Vec<SocketAddr>; 2]> {
+        self.listeners.addresses()
     }
 
     /// Waits for something, and does it.
@@ -177,62 +164,6 @@ impl Engine {
         }
         while let Some(number) = self.roused.pop() {
             self.converse(number, now);
-        }
-    }
-
-    fn accept(&mut self, token: u64, now: Time) {
-        for _ in 0..ACCEPTS_MAX {
-            let listener = usize::try_from(token).ok();
-            let Some(listener) = listener.and_then(|token| self.listeners.get(token)) else {
-                return;
-            };
-            match tcp::accept(listener) {
-                Ok(Some((stream, peer))) => {
-                    let ip = peer.ip();
-                    let all = self.connections.values();
-                    let own = all.filter(|known| known.peer.ip() == ip).count();
-                    let is_full = self.connections.len() >= self.settings.connections_max;
-                    if is_full || own >= self.settings.per_address {
-                        self.counts.connections_refused.one();
-                        continue;
-                    }
-                    let Ok(connection) = Connection::new(stream, peer, now) else {
-                        continue;
-                    };
-                    let number = self.number();
-                    let fd = connection.fd();
-                    if self.poller.add(fd, number, Interest::Read).is_err() {
-                        self.counts.connections_refused.one();
-                        continue;
-                    }
-                    self.counts.connections.one();
-                    self.connections.insert(number, connection);
-                }
-                Ok(None) => return,
-                Err(error) => {
-                    tracing::warn!(%error, "no RTSP connection is accepted for a second");
-                    self.counts.connections_refused.one();
-                    return self.listen(false);
-                }
-            }
-        }
-    }
-
-    /// Looks at the listeners, or leaves them alone until the next sweep: what cannot be accepted
-    /// waits in the kernel, and would keep the thread awake.
-    fn listen(&mut self, wanted: bool) {
-        if wanted == self.listens {
-            return;
-        }
-        self.listens = wanted;
-        for (token, listener) in (0..).zip(&self.listeners) {
-            let done = match wanted {
-                true => self.poller.add(listener.as_fd(), token, Interest::Read),
-                false => self.poller.remove(listener.as_fd()),
-            };
-            if let Err(error) = done {
-                tracing::error!(%error, "an RTSP listener is lost");
-            }
         }
     }
 
@@ -317,16 +248,18 @@ impl Engine {
     }
 
     /// Ends a connection, and the sessions that cannot do without.
-    fn close(&mut self, number: u64, end: End) {
-        let Some(connection) = self.connections.remove(&number) else {
+    pub(crate) fn close(&mut self, number: u64, end: End) {
+        let Some(mut connection) = self.connections.remove(&number) else {
             return;
         };
+        connection.end();
         // Closing the descriptor ends the watch as well.
         drop(connection);
         match end {
             End::Closed => {}
             End::Flooded => self.counts.connections_flooded.one(),
             End::Unread => self.counts.connections_unread.one(),
+            End::Insecure => self.counts.connections_insecure.one(),
         }
         let ends = |session: &Session| {
             let is_playing = matches!(session.state(), State::Playing | State::Starting);
@@ -381,47 +314,6 @@ impl Engine {
         }
         for (key, rtcp) in lost {
             self.picture_lost(key, rtcp, now);
-        }
-    }
-
-    /// Ends whom nobody hears of.
-    fn sweep(&mut self, now: Time) {
-        self.wheel.set(Key::Sweep, now + SWEEP_EVERY);
-        self.listen(true);
-        self.sweep_live(now);
-        let Settings {
-            timeout, patience, ..
-        } = self.settings;
-        let is_silent = |heard: Time| now.since(heard) >= timeout;
-        let stuck = self.connections.iter().filter(|(_, connection)| {
-            let since = connection.waits_since;
-            since.is_some_and(|since| now.since(since) >= patience)
-        });
-        let stuck: Vec<_> = stuck.map(|(number, _)| *number).collect();
-        for number in stuck {
-            self.close(number, End::Unread);
-        }
-        // Who takes a film within a connection is there; of what is live nothing may come.
-        let gone = self.sessions.iter().filter(|(_, session)| {
-            let is_film = matches!(session.show, Show::Film(_));
-            let is_playing = is_film && session.state() == State::Playing;
-            let reads = session.carrier == Carrier::Interleaved && is_playing;
-            !reads && is_silent(session.heard)
-        });
-        let gone: Vec<_> = gone.map(|(number, _)| *number).collect();
-        self.counts.sessions_expired.add(gone.len() as u64);
-        for number in gone {
-            self.remove(number);
-        }
-        let idle = self.connections.iter().filter(|(number, connection)| {
-            let mut sessions = self.sessions.values();
-            let has_session = sessions.any(|session| session.connection == **number);
-            !has_session && is_silent(connection.heard)
-        });
-        let idle: Vec<_> = idle.map(|(number, _)| *number).collect();
-        self.counts.connections_idle.add(idle.len() as u64);
-        for number in idle {
-            self.close(number, End::Closed);
         }
     }
 }

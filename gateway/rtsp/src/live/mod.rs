@@ -23,6 +23,11 @@ use crate::limits::{LINGER, RETURN_WAIT, STREAMS_MAX};
 use track::{Track, is_played};
 use watch::Watch;
 
+/// A moment of this machine's clock since its epoch, by which live sources are reckoned.
+pub(crate) const fn at(now: Time) -> std::time::Duration {
+    track::Now { time: now, ntp: 0 }.at()
+}
+
 /// A token that is to be shown to the broker next.
 pub(crate) type NewToken = Arc<Mutex<Option<Token>>>;
 

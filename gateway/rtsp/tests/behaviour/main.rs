@@ -9,4 +9,5 @@ mod live;
 mod live_feedback;
 mod playing;
 mod refusals;
+mod second;
 mod stage;
