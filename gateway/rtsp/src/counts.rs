@@ -1,9 +1,70 @@
 //! What the server counts; every refusal has its number.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use sangam_io::count::Count;
 
 /// Name, explanation and value of a count.
 pub type Counted = (&'static str, &'static str, u64);
+
+/// A number as Prometheus wants it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Metric {
+    /// Its name, such as `sangam_rtsp_plays_total`.
+    pub name: &'static str,
+    /// One line for people.
+    pub help: &'static str,
+    /// Whether it only rises.
+    pub is_counter: bool,
+    /// Its value now.
+    pub value: u64,
+}
+
+/// What there is now, as of the last second.
+#[derive(Debug, Default)]
+pub(crate) struct Levels {
+    pub(crate) connections: AtomicU64,
+    pub(crate) players: AtomicU64,
+    pub(crate) publishers: AtomicU64,
+    /// Whether the broker is reached.
+    pub(crate) broker: AtomicU64,
+    /// When that was, in microseconds.
+    pub(crate) swept: AtomicU64,
+}
+
+impl Levels {
+    /// All of them.
+    pub(crate) fn metrics(&self) -> [Metric; 4] {
+        let one = |name, help, value: &AtomicU64| Metric {
+            name,
+            help,
+            is_counter: false,
+            value: value.load(Ordering::Relaxed),
+        };
+        [
+            one(
+                "sangam_rtsp_connections",
+                "Connections now",
+                &self.connections,
+            ),
+            one(
+                "sangam_rtsp_players",
+                "Sessions now that play, or may",
+                &self.players,
+            ),
+            one(
+                "sangam_rtsp_publishers",
+                "Sessions now that publish, or may",
+                &self.publishers,
+            ),
+            one(
+                "sangam_rtsp_broker_up",
+                "Whether the broker is reached",
+                &self.broker,
+            ),
+        ]
+    }
+}
 
 macro_rules! counts {
     ($($field:ident, $help:literal;)*) => {
@@ -17,6 +78,16 @@ macro_rules! counts {
             /// All of them.
             pub(crate) fn all(&self) -> Vec<Counted> {
                 vec![$((stringify!($field), $help, self.$field.get())),*]
+            }
+
+            /// The same by their names in metrics.
+            pub(crate) fn metrics(&self) -> Vec<Metric> {
+                vec![$(Metric {
+                    name: concat!("sangam_rtsp_", stringify!($field), "_total"),
+                    help: $help,
+                    is_counter: true,
+                    value: self.$field.get(),
+                }),*]
             }
         }
     };

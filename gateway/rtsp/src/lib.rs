@@ -46,5 +46,5 @@ mod turn;
 mod wire;
 
 pub use auth::Credentials;
-pub use counts::Counted;
+pub use counts::{Counted, Metric};
 pub use server::{Rtsp, Settings};

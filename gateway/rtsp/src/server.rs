@@ -9,14 +9,19 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use sangam_client::{Client, Token};
+use sangam_io::clock;
 use sangam_io::tls::{self, Clients, Identity, TlsError};
 use sangam_io::wake::{Waker, pair};
+use sangam_model::Time;
 
 use crate::accept::Certificate;
 use crate::auth::Credentials;
-use crate::counts::{Counted, Counts};
+use crate::counts::{Counted, Counts, Levels, Metric};
 use crate::live::{Live, NewToken};
 use crate::turn::Engine;
+
+/// A thread that did not sweep for so long hangs; it does each second.
+const WELL: Duration = Duration::from_secs(5);
 
 /// What the server is started with.
 #[derive(Clone, Debug)]
@@ -59,6 +64,14 @@ impl Default for Settings {
     }
 }
 
+/// What the thread shares with its handle.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) counts: Arc<Counts>,
+    pub(crate) levels: Arc<Levels>,
+    pub(crate) certificate: Certificate,
+}
+
 /// A running server. Dropping it ends all sessions.
 #[derive(Debug)]
 pub struct Rtsp {
@@ -66,6 +79,7 @@ pub struct Rtsp {
     addresses: [Vec<SocketAddr>; 2],
     certificate: Certificate,
     counts: Arc<Counts>,
+    levels: Arc<Levels>,
     token: NewToken,
     stop: Arc<AtomicBool>,
     waker: Waker,
@@ -85,7 +99,12 @@ impl Rtsp {
         let live = broker.map(|client| Live::new(client, token.clone()));
         let stop = Arc::new(AtomicBool::new(false));
         let certificate = Certificate::default();
-        let shared = (counts.clone(), certificate.clone());
+        let levels = Arc::<Levels>::default();
+        let shared = Shared {
+            counts: counts.clone(),
+            levels: levels.clone(),
+            certificate: certificate.clone(),
+        };
         let mut engine = Engine::new(settings, live, sleeper, shared)?;
         let addresses = engine.addresses()?;
         let thread = thread::Builder::new().name("sangam-rtsp".to_owned());
@@ -102,6 +121,7 @@ impl Rtsp {
             addresses,
             certificate,
             counts,
+            levels,
             token,
             stop,
             waker,
@@ -136,6 +156,20 @@ impl Rtsp {
     pub fn set_token(&self, token: Token) {
         let mut next = self.token.lock().unwrap_or_else(PoisonError::into_inner);
         *next = Some(token);
+    }
+
+    /// Whether its thread goes round.
+    #[must_use]
+    pub fn is_well(&self) -> bool {
+        let swept = Duration::from_micros(self.levels.swept.load(Ordering::Relaxed));
+        clock::now().since(Time::ZERO + swept) < WELL
+    }
+
+    /// What it counts and what there is now, as Prometheus wants it.
+    #[must_use]
+    pub fn metrics(&self) -> Vec<Metric> {
+        let levels = self.levels.metrics().into_iter();
+        levels.chain(self.counts.metrics()).collect()
     }
 
     /// Name, explanation and value of all that is counted.

@@ -12,6 +12,7 @@ impl Engine {
     /// Ends whom nobody hears of.
     pub(crate) fn sweep(&mut self, now: Time) {
         self.wheel.set(Key::Sweep, now + SWEEP_EVERY);
+        self.measure(now);
         self.listen(true);
         self.sweep_live(now);
         let Settings {

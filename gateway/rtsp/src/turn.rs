@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use rtsp_types::StatusCode;
@@ -13,16 +14,16 @@ use sangam_io::timer::Wheel;
 use sangam_io::wake::Sleeper;
 use sangam_model::Time;
 
-use crate::accept::{Certificate, Listeners};
+use crate::accept::Listeners;
 use crate::auth::Guard;
 use crate::connection::{Connection, End, Said};
-use crate::counts::Counts;
+use crate::counts::{Counts, Levels};
 use crate::datagrams::Datagrams;
 use crate::live::Live;
 use crate::message::Answer;
 use crate::player::State;
 use crate::reading::Readers;
-use crate::server::Settings;
+use crate::server::{Settings, Shared};
 use crate::session::{Carrier, Session, Show};
 
 /// Tokens of the poller: listeners below, datagrams, the sleeper and the broker's client here,
@@ -48,6 +49,7 @@ pub(crate) enum Key {
 pub(crate) struct Engine {
     pub(crate) settings: Settings,
     pub(crate) counts: Arc<Counts>,
+    levels: Arc<Levels>,
     pub(crate) guard: Option<Guard>,
     pub(crate) poller: Poller,
     sleeper: Sleeper,
@@ -72,7 +74,7 @@ impl Engine {
         settings: Settings,
         mut live: Option<Live>,
         sleeper: Sleeper,
-        (counts, certificate): (Arc<Counts>, Certificate),
+        shared: Shared,
     ) -> io::Result<Self> {
         let guard = settings.credentials.clone().map(|credentials| {
             let guard = Guard::new(credentials);
@@ -80,7 +82,7 @@ impl Engine {
         });
         let guard = guard.transpose()?;
         let poller = Poller::new()?;
-        let listeners = Listeners::open(&settings, certificate, &poller)?;
+        let listeners = Listeners::open(&settings, shared.certificate, &poller)?;
         poller.add(sleeper.fd(), SLEEPER, Interest::Read)?;
         let hosts = settings.listen.iter().chain(&settings.listen_tls);
         let datagrams = Datagrams::open(hosts.map(SocketAddr::ip))?;
@@ -94,9 +96,10 @@ impl Engine {
         let now = clock::now();
         let mut wheel = Wheel::new(now);
         wheel.set(Key::Sweep, now + SWEEP_EVERY);
-        Ok(Self {
+        let engine = Self {
             settings,
-            counts,
+            counts: shared.counts,
+            levels: shared.levels,
             guard,
             poller,
             sleeper,
@@ -110,7 +113,9 @@ impl Engine {
             next: CONNECTIONS,
             roused: Vec::new(),
             events: Events::with_capacity(256),
-        })
+        };
+        engine.measure(now);
+        Ok(engine)
     }
 
     /// Where it listens, without and with TLS.
@@ -155,6 +160,20 @@ impl Engine {
         }
         self.finish_reads();
         Ok(())
+    }
+
+    /// Tells what there is now.
+    pub(crate) fn measure(&self, now: Time) {
+        let is_up = |live: &Live| u64::from(live.client.up().is_some());
+        let all = [
+            (&self.levels.connections, self.connections.len() as u64),
+            (&self.levels.players, self.sessions.len() as u64),
+            (&self.levels.broker, self.live.as_ref().map_or(0, is_up)),
+            (&self.levels.swept, now.as_micros()),
+        ];
+        for (level, value) in all {
+            level.store(value, Ordering::Relaxed);
+        }
     }
 
     fn finish_reads(&mut self) {
