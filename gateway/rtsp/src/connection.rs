@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
+use std::ops::Range;
 use std::os::fd::BorrowedFd;
 
 use rtsp_types::headers::HeaderName;
 use rtsp_types::{Method, Version};
 use sangam_model::Time;
 
-use crate::datagrams::is_picture_lost;
+use crate::ingest::Announcement;
 use crate::limits::{INBOUND_MAX, OUTBOUND_HIGH, OUTBOUND_MAX, READ_MAX};
 use crate::message::{Answer, Found, Request, find};
 use crate::notify;
@@ -35,6 +36,8 @@ pub(crate) struct Connection {
     is_behind: bool,
     /// A request that waits for a disk; those behind it wait as well.
     pub(crate) pending: Option<Request>,
+    /// What it is about to publish.
+    pub(crate) announced: Option<Box<Announcement>>,
     /// RFC 7826 section 18.33: pipelines and the sessions that they are about.
     pipelines: Vec<(String, String)>,
     /// Requests of ours.
@@ -75,8 +78,8 @@ pub(crate) enum Said {
     Request(Request),
     /// Nonsense.
     Nonsense,
-    /// A packet by this channel; whether it reports that a picture was lost.
-    Packet(u8, bool),
+    /// A packet by this channel, and where it lies: [`Connection::bytes`].
+    Packet(u8, Range<usize>),
 }
 
 impl Connection {
@@ -96,6 +99,7 @@ impl Connection {
             sent: 0,
             is_behind: false,
             pending: None,
+            announced: None,
             pipelines: Vec::new(),
             told: 0,
             channels: BTreeMap::new(),
@@ -166,8 +170,8 @@ impl Connection {
             let (said, len) = match find(rest, &mut self.seen) {
                 Found::Request(request, len) => (Some(Said::Request(request)), len),
                 Found::Other(len) => {
-                    let body = rest.get(4..len).unwrap_or_default();
-                    let packet = || Said::Packet(channel, is_picture_lost(body));
+                    let body = self.understood + 4..self.understood + len;
+                    let packet = || Said::Packet(channel, body);
                     (is_packet.then(packet), len)
                 }
                 Found::More => return None,
@@ -180,6 +184,11 @@ impl Connection {
             }
         }
         None
+    }
+
+    /// What the client said there, until it is read from again.
+    pub(crate) fn bytes(&self, range: Range<usize>) -> &[u8] {
+        self.inbound.get(range).unwrap_or_default()
     }
 
     /// Puts an answer behind what waits.

@@ -99,7 +99,7 @@ counts! {
     connections_idle, "Connections closed: no session, and nothing said for a minute";
     connections_flooded, "Connections closed: they sent more than one request may have";
     connections_unread, "Connections closed: they did not read what they had asked for";
-    connections_insecure, "Connections by TLS closed: no handshake, or the certificate is not believed";
+    connections_insecure, "Connections by TLS closed: no handshake, or certificate not believed";
     requests, "Requests understood";
     malformed, "Requests that are none (400)";
     unknown_method, "Requests with a method that is not known (501)";
@@ -108,6 +108,8 @@ counts! {
     unauthorized, "Requests with a wrong password, or with an answer to no challenge (401)";
     forbidden, "Requests for topics that the broker does not grant this server (403)";
     not_found, "Requests for what is neither recorded nor published (404)";
+    not_allowed, "ANNOUNCE where nothing may be published (405)";
+    wrong_description, "Descriptions of what is not taken, or of too much (413, 415)";
     unknown_parameter, "Requests for parameters: there are none (451)";
     no_session, "Requests for sessions that are not there (454)";
     wrong_state, "Requests that make no sense at their moment (455, 459)";
@@ -129,6 +131,16 @@ counts! {
     late, "Times a film was not read from the disk in time";
     stalled, "Times a film waited for a client that did not read";
     ended, "Films played to the end of their range";
+    ingest_links, "Times the publishers' link to the broker came up";
+    ingest_published, "Publications begun";
+    ingest_packets, "RTP packets of publishers";
+    ingest_bytes, "Bytes of those";
+    ingest_reports, "RTCP compounds of publishers";
+    ingest_malformed, "Packets of publishers that are no RTP, or of another payload type";
+    ingest_early, "Packets of publishers thrown away: before RECORD, or after PAUSE";
+    ingest_dropped, "Packets of publishers that the link to the broker did not take";
+    ingest_key_frames, "Key frames that publishers were asked for";
+    ingest_expired, "Publications ended: nothing came for a minute";
     live_links, "Times the link to the broker came up";
     live_topics, "Topics that were subscribed to for players";
     live_events, "Live events received: each once, however many players it goes to";

@@ -35,8 +35,8 @@ pub(crate) struct Request {
     /// Its URL.
     pub(crate) url: String,
     headers: Vec<(String, String)>,
-    /// Whether it has a body.
-    pub(crate) has_body: bool,
+    /// Its body, which has no more bytes than a request.
+    pub(crate) body: Vec<u8>,
 }
 
 /// The first message of `bytes`, of which `seen` bytes were looked through before.
@@ -117,7 +117,7 @@ impl Request {
             path: decode(path.trim_start_matches('/')),
             url: url.map(ToString::to_string).unwrap_or_default(),
             headers: all.collect(),
-            has_body: !request.body().is_empty(),
+            body: request.body().to_vec(),
         }
     }
 
@@ -131,6 +131,11 @@ impl Request {
     /// The session that it names, without parameters.
     pub(crate) fn session(&self) -> Option<&str> {
         self.session.as_deref()
+    }
+
+    /// Whether it has a body.
+    pub(crate) fn has_body(&self) -> bool {
+        !self.body.is_empty()
     }
 
     /// Whether it speaks RTSP 2.0.

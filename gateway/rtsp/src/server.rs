@@ -17,7 +17,9 @@ use sangam_model::Time;
 use crate::accept::Certificate;
 use crate::auth::Credentials;
 use crate::counts::{Counted, Counts, Levels, Metric};
-use crate::live::{Live, NewToken};
+use crate::ingest::Ingest;
+use crate::live::Live;
+use crate::token::NewToken;
 use crate::turn::Engine;
 
 /// A thread that did not sweep for so long hangs; it does each second.
@@ -34,6 +36,8 @@ pub struct Settings {
     pub archive: PathBuf,
     /// Who may watch; `None`: whoever reaches it.
     pub credentials: Option<Credentials>,
+    /// Who may publish; `None`: whoever reaches it, where there is a link for it.
+    pub publishers: Option<Credentials>,
     /// Connections at once.
     pub connections_max: usize,
     /// Sessions at once.
@@ -55,6 +59,7 @@ impl Default for Settings {
             listen_tls: Vec::new(),
             archive: PathBuf::from("archive"),
             credentials: None,
+            publishers: None,
             connections_max: 1_024,
             sessions_max: 1_024,
             per_address: 256,
@@ -62,6 +67,15 @@ impl Default for Settings {
             patience: Duration::from_secs(15),
         }
     }
+}
+
+/// The clients of a broker: two, as a publisher does not hear itself.
+#[derive(Debug, Default)]
+pub struct Links {
+    /// Watches what is published, for players.
+    pub live: Option<Client>,
+    /// Publishes what cameras and encoders send.
+    pub ingest: Option<Client>,
 }
 
 /// What the thread shares with its handle.
@@ -80,23 +94,31 @@ pub struct Rtsp {
     certificate: Certificate,
     counts: Arc<Counts>,
     levels: Arc<Levels>,
-    token: NewToken,
+    tokens: [NewToken; 2],
     stop: Arc<AtomicBool>,
     waker: Waker,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Rtsp {
-    /// Listens and serves: recordings, and by the client of a broker, if there is one, what is
-    /// published now. Its link may come up later, and it is asked again when it was down.
+    /// Listens and serves: recordings, and by the clients of a broker, if there are any, what is
+    /// published now, and what comes in. Their links may come up later, and are asked again when
+    /// they were down.
     ///
     /// # Errors
     /// An address is in use or not of this host, or the machine has no thread or descriptor left.
-    pub fn start(settings: Settings, broker: Option<Client>) -> io::Result<Self> {
+    pub fn start(settings: Settings, links: Links) -> io::Result<Self> {
         let (waker, sleeper) = pair()?;
         let counts = Arc::new(Counts::default());
-        let token = NewToken::default();
-        let live = broker.map(|client| Live::new(client, token.clone()));
+        let tokens: [NewToken; 2] = Default::default();
+        let live = links
+            .live
+            .map(|client| Live::new(client, tokens[0].clone()));
+        let ingest = links.ingest.map(|client| Ingest {
+            client,
+            token: tokens[1].clone(),
+            has_more: true,
+        });
         let stop = Arc::new(AtomicBool::new(false));
         let certificate = Certificate::default();
         let levels = Arc::<Levels>::default();
@@ -105,7 +127,7 @@ impl Rtsp {
             levels: levels.clone(),
             certificate: certificate.clone(),
         };
-        let mut engine = Engine::new(settings, live, sleeper, shared)?;
+        let mut engine = Engine::new(settings, (live, ingest), sleeper, shared)?;
         let addresses = engine.addresses()?;
         let thread = thread::Builder::new().name("sangam-rtsp".to_owned());
         let flag = stop.clone();
@@ -122,7 +144,7 @@ impl Rtsp {
             certificate,
             counts,
             levels,
-            token,
+            tokens,
             stop,
             waker,
             thread: Some(thread),
@@ -154,8 +176,9 @@ impl Rtsp {
 
     /// Shows the broker a newer token, within a second.
     pub fn set_token(&self, token: Token) {
-        let mut next = self.token.lock().unwrap_or_else(PoisonError::into_inner);
-        *next = Some(token);
+        for next in &self.tokens {
+            next.set(token.clone());
+        }
     }
 
     /// Whether its thread goes round.

@@ -33,6 +33,11 @@ impl Engine {
         {
             session.heard = now;
         }
+        if let Some(feed) = self.feed(number, &request)
+            && let Some(feed) = self.feeds.get_mut(&feed)
+        {
+            feed.heard = now;
+        }
         let answer = match self.check(&request) {
             Err(status) => Some(Answer::new(status)),
             Ok(()) => self.perform(number, &request, now),
@@ -134,8 +139,21 @@ impl Engine {
 
     /// `None`: the answer comes later.
     fn perform(&mut self, number: u64, request: &Request, now: Time) -> Option<Answer> {
+        if request.method != Method::Options
+            && let Some(key) = self.feed(number, request)
+        {
+            return self.perform_feed((number, key), request, now);
+        }
         let answer = match &request.method {
-            Method::Options => Ok(Answer::ok().with(headers::PUBLIC, PUBLIC)),
+            Method::Options => Ok(Answer::ok().with(headers::PUBLIC, self.public(request))),
+            // RFC 7826 has neither.
+            Method::Announce if !request.is_second() => self.announce(number, request),
+            Method::Record if self.ingest.is_some() && !request.is_second() => {
+                Err(StatusCode::SessionNotFound)
+            }
+            Method::Setup if self.sets_up_feed(number, request) => {
+                self.set_up_feed(number, request, now)
+            }
             Method::Describe => return self.look_up(number, request, now),
             Method::Setup if request.session().is_none() => {
                 return self.look_up(number, request, now);
@@ -154,6 +172,14 @@ impl Engine {
         Some(answer.unwrap_or_else(Answer::new))
     }
 
+    /// The methods that there are.
+    fn public(&self, request: &Request) -> String {
+        match self.ingest.is_some() && !request.is_second() {
+            true => format!("{PUBLIC}, ANNOUNCE, RECORD"),
+            false => PUBLIC.to_owned(),
+        }
+    }
+
     /// Sends an answer, and counts it if it is a refusal.
     pub(crate) fn answer(&mut self, number: u64, request: &Request, mut answer: Answer) {
         let counts = &self.counts;
@@ -161,6 +187,10 @@ impl Engine {
             StatusCode::BadRequest => Some(&counts.malformed),
             StatusCode::Forbidden => Some(&counts.forbidden),
             StatusCode::NotFound => Some(&counts.not_found),
+            StatusCode::MethodNotAllowed => Some(&counts.not_allowed),
+            StatusCode::RequestMessageBodyTooLarge | StatusCode::UnsupportedMediaType => {
+                Some(&counts.wrong_description)
+            }
             StatusCode::ParameterNotUnderstood => Some(&counts.unknown_parameter),
             StatusCode::NotEnoughBandwidth => Some(&counts.sessions_refused),
             StatusCode::SessionNotFound => Some(&counts.no_session),
@@ -185,7 +215,17 @@ impl Engine {
             StatusCode::OptionNotSupported => {
                 answer = answer.with(headers::UNSUPPORTED, missing(request).join(", "));
             }
-            StatusCode::NotImplemented => answer = answer.with(headers::PUBLIC, PUBLIC),
+            StatusCode::NotImplemented => {
+                answer = answer.with(headers::PUBLIC, self.public(request));
+            }
+            // RFC 2326 section 12.4.
+            StatusCode::MethodNotAllowed => {
+                answer = answer.with(headers::ALLOW, self.public(request));
+            }
+            // RFC 2326 section 10.3: what it could have been.
+            StatusCode::UnsupportedMediaType => {
+                answer = answer.with(headers::ACCEPT, "application/sdp");
+            }
             _ => {}
         }
         if let Some(connection) = self.connections.get_mut(&number) {
@@ -278,7 +318,7 @@ impl Engine {
 
     /// RFC 2326 sections 10.8 and 10.9: there are no parameters, but a question keeps a session.
     fn parameter(&mut self, request: &Request) -> Result<Answer, StatusCode> {
-        if request.has_body {
+        if request.has_body() {
             return Err(StatusCode::ParameterNotUnderstood);
         }
         match request.session() {

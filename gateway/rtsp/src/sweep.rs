@@ -15,6 +15,7 @@ impl Engine {
         self.measure(now);
         self.listen(true);
         self.sweep_live(now);
+        self.sweep_feeds(now);
         let Settings {
             timeout, patience, ..
         } = self.settings;
@@ -42,7 +43,9 @@ impl Engine {
         let idle = self.connections.iter().filter(|(number, connection)| {
             let mut sessions = self.sessions.values();
             let has_session = sessions.any(|session| session.connection == **number);
-            !has_session && is_silent(connection.heard)
+            let mut feeds = self.feeds.values();
+            let has_feed = feeds.any(|feed| feed.connection == **number);
+            !has_session && !has_feed && is_silent(connection.heard)
         });
         let idle: Vec<_> = idle.map(|(number, _)| *number).collect();
         self.counts.connections_idle.add(idle.len() as u64);

@@ -1,5 +1,5 @@
-//! The Transport header (RFC 2326 section 12.39, RFC 7826 section 18.54): what a client offers, what
-//! it gets.
+//! The Transport header (RFC 2326 section 12.39, RFC 7826 section 18.54): what a client offers,
+//! what it gets.
 //!
 //! By hand: the library's parser asserts where a client is wrong (a lone quotation mark ends the
 //! process).

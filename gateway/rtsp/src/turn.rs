@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::io;
 use std::net::SocketAddr;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -15,10 +16,11 @@ use sangam_io::wake::Sleeper;
 use sangam_model::Time;
 
 use crate::accept::Listeners;
-use crate::auth::Guard;
+use crate::auth::{Credentials, Guard};
 use crate::connection::{Connection, End, Said};
 use crate::counts::{Counts, Levels};
-use crate::datagrams::Datagrams;
+use crate::datagrams::{Datagrams, is_picture_lost};
+use crate::ingest::{Feed, Ingest};
 use crate::live::Live;
 use crate::message::Answer;
 use crate::player::State;
@@ -31,6 +33,7 @@ use crate::session::{Carrier, Session, Show};
 const SLEEPER: u64 = 1_000;
 const DATAGRAMS: u64 = 1_001;
 const BROKER: u64 = 1_002;
+const INGEST: u64 = 1_003;
 const CONNECTIONS: u64 = 2_000;
 pub(crate) const SWEEP_EVERY: Duration = Duration::from_secs(1);
 
@@ -58,6 +61,11 @@ pub(crate) struct Engine {
     pub(crate) readers: Readers,
     /// What is published now, if there is a broker.
     pub(crate) live: Option<Live>,
+    /// What comes in, if that is wanted.
+    pub(crate) ingest: Option<Ingest>,
+    pub(crate) feeds: HashMap<u64, Feed>,
+    /// Judges those who publish.
+    pub(crate) publishers: Option<Guard>,
     pub(crate) wheel: Wheel<Key>,
     pub(crate) connections: HashMap<u64, Connection>,
     pub(crate) sessions: HashMap<u64, Session>,
@@ -72,15 +80,12 @@ impl Engine {
     /// Listens.
     pub(crate) fn new(
         settings: Settings,
-        mut live: Option<Live>,
+        (mut live, mut ingest): (Option<Live>, Option<Ingest>),
         sleeper: Sleeper,
         shared: Shared,
     ) -> io::Result<Self> {
-        let guard = settings.credentials.clone().map(|credentials| {
-            let guard = Guard::new(credentials);
-            guard.ok_or_else(|| io::Error::other("the system gives no random numbers"))
-        });
-        let guard = guard.transpose()?;
+        let guard = guard_of(settings.credentials.clone())?;
+        let publishers = guard_of(settings.publishers.clone())?;
         let poller = Poller::new()?;
         let listeners = Listeners::open(&settings, shared.certificate, &poller)?;
         poller.add(sleeper.fd(), SLEEPER, Interest::Read)?;
@@ -91,6 +96,9 @@ impl Engine {
         }
         if let Some(live) = &mut live {
             poller.add(live.client.fd(), BROKER, Interest::Read)?;
+        }
+        if let Some(ingest) = &mut ingest {
+            poller.add(ingest.client.fd(), INGEST, Interest::Read)?;
         }
         let readers = Readers::start(settings.archive.clone(), &|| sleeper.waker())?;
         let now = clock::now();
@@ -107,6 +115,9 @@ impl Engine {
             datagrams,
             readers,
             live,
+            ingest,
+            feeds: HashMap::new(),
+            publishers,
             wheel,
             connections: HashMap::new(),
             sessions: HashMap::new(),
@@ -127,12 +138,15 @@ impl Engine {
     pub(crate) fn turn(&mut self) -> io::Result<()> {
         self.sleeper.arm();
         self.hear(clock::now());
+        self.heed();
         // What was read before the sleep was announced woke nobody.
         self.finish_reads();
         let now = clock::now();
-        let timeout = match &self.live {
-            Some(live) if live.has_more => Some(Duration::ZERO),
-            _ => self.wheel.deadline().map(|at| at.since(now)),
+        let has_more = self.live.as_ref().is_some_and(|live| live.has_more)
+            || self.ingest.as_ref().is_some_and(|ingest| ingest.has_more);
+        let timeout = match has_more {
+            true => Some(Duration::ZERO),
+            false => self.wheel.deadline().map(|at| at.since(now)),
         };
         let waited = self.poller.wait(&mut self.events, timeout);
         self.sleeper.disarm();
@@ -144,7 +158,7 @@ impl Engine {
         }
         for event in events {
             match event.token {
-                SLEEPER | DATAGRAMS | BROKER => {}
+                SLEEPER | DATAGRAMS | BROKER | INGEST => {}
                 token if token >= CONNECTIONS => self.connection(event, now),
                 token => self.accept(token, now),
             }
@@ -168,6 +182,7 @@ impl Engine {
         let all = [
             (&self.levels.connections, self.connections.len() as u64),
             (&self.levels.players, self.sessions.len() as u64),
+            (&self.levels.publishers, self.feeds.len() as u64),
             (&self.levels.broker, self.live.as_ref().map_or(0, is_up)),
             (&self.levels.swept, now.as_micros()),
         ];
@@ -226,19 +241,28 @@ impl Engine {
                 None => break,
                 Some(Said::Request(request)) => self.request(number, request, now),
                 Some(Said::Nonsense) => self.nonsense(number),
-                Some(Said::Packet(channel, picture_lost)) => {
-                    let key = connection.channels.get(&channel).copied();
-                    let session = key.and_then(|key| self.sessions.get_mut(&key));
-                    if let Some(session) = session {
-                        session.heard = now;
-                    }
-                    if let Some(key) = key.filter(|_| picture_lost) {
-                        self.picture_lost(key, channel.into(), now);
-                    }
-                }
+                Some(Said::Packet(channel, body)) => self.packet(number, (channel, body), now),
             }
         }
         self.flush(number, now);
+    }
+
+    /// Takes a packet that came within a connection.
+    fn packet(&mut self, number: u64, (channel, body): (u8, Range<usize>), now: Time) {
+        if self.take_interleaved(number, (channel, body.clone()), now) {
+            return;
+        }
+        let Some(connection) = self.connections.get(&number) else {
+            return;
+        };
+        let key = connection.channels.get(&channel).copied();
+        let picture_lost = is_picture_lost(connection.bytes(body));
+        if let Some(session) = key.and_then(|key| self.sessions.get_mut(&key)) {
+            session.heard = now;
+        }
+        if let Some(key) = key.filter(|_| picture_lost) {
+            self.picture_lost(key, channel.into(), now);
+        }
     }
 
     /// Sends what waits for a client.
@@ -291,6 +315,15 @@ impl Engine {
         for session in ended {
             self.remove(session);
         }
+        let ended = self
+            .feeds
+            .iter()
+            .filter(|(_, feed)| feed.connection == number);
+        let ended: Vec<_> = ended.map(|(feed, _)| *feed).collect();
+        self.counts.sessions_abandoned.add(ended.len() as u64);
+        for feed in ended {
+            self.remove_feed(feed);
+        }
     }
 
     /// Ends a session.
@@ -308,14 +341,9 @@ impl Engine {
         self.settle(gone.asker, Answer::new(StatusCode::SessionNotFound));
     }
 
-    /// Receiver reports say that somebody is there, and what he lost.
+    /// Receiver reports say that somebody is there, and what he lost; what publishers send goes on.
     fn reports(&mut self, now: Time) {
-        // One pass over the sessions, however much of it is junk.
-        let mut sources: HashMap<_, bool> = HashMap::new();
-        for (source, picture_lost) in self.datagrams.heard() {
-            let source = (source.ip().to_canonical(), source.port());
-            *sources.entry(source).or_default() |= picture_lost;
-        }
+        let sources = self.take_datagrams(now);
         let mut lost = Vec::new();
         for (key, session) in &mut self.sessions {
             if session.carrier != Carrier::Udp {
@@ -335,4 +363,12 @@ impl Engine {
             self.picture_lost(key, rtcp, now);
         }
     }
+}
+
+fn guard_of(credentials: Option<Credentials>) -> io::Result<Option<Guard>> {
+    let guard = credentials.map(|credentials| {
+        let guard = Guard::new(credentials);
+        guard.ok_or_else(|| io::Error::other("the system gives no random numbers"))
+    });
+    guard.transpose()
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use sangam_client::{Buffers, Client, ClientOptions};
-use sangam_rtsp::{Counted, Credentials, Rtsp, Settings};
+use sangam_rtsp::{Counted, Credentials, Links, Rtsp, Settings};
 use serde_json::{Map, Value, json};
 
 use crate::cli::{ArchiveServeArgs, Place};
@@ -35,9 +35,15 @@ pub(super) fn run(place: &Place, options: &ArchiveServeArgs, as_json: bool) -> R
     let stop = Stop::on_signals().map_err(io("cannot wait for signals"))?;
     let config = configuration(options)?;
     let settings = settings(place, &config.rtsp)?;
-    let (client, mut pass) = broker(&config.rtsp, options)?.unzip();
-    let is_live = client.is_some();
-    let server = Rtsp::start(settings, client).map_err(|error| {
+    let (live, mut pass) = broker(&config.rtsp, options)?.unzip();
+    // A second one, as a publisher does not hear itself.
+    let ingest = match config.rtsp.ingest {
+        true => broker(&config.rtsp, options)?.map(|(client, _)| client),
+        false => None,
+    };
+    let is_live = live.is_some();
+    let links = Links { live, ingest };
+    let server = Rtsp::start(settings, links).map_err(|error| {
         let hint = "stop the program that holds the port, or choose another by --listen";
         Failure::new(Exit::Configuration, format!("RTSP: {error}")).hint(hint)
     })?;
@@ -141,6 +147,7 @@ fn settings(place: &Place, rtsp: &Section) -> Result<Settings, Failure> {
         listen_tls: rtsp.listen_tls.clone(),
         archive: place.folder.clone(),
         credentials,
+        publishers,
         connections_max,
         sessions_max: rtsp.players,
         per_address: rtsp.players_per_address,
@@ -179,9 +186,12 @@ fn broker(rtsp: &Section, options: &ArchiveServeArgs) -> Result<Option<(Client, 
             large: 256,
         },
         // Without cameras key frames are asked for, and nothing else is sent.
-        send_buffers: Buffers {
-            small: if rtsp.ingest { QUEUE } else { 256 },
-            large: if rtsp.ingest { 64 } else { 1 },
+        send_buffers: match rtsp.ingest {
+            true => ClientOptions::default().send_buffers,
+            false => Buffers {
+                small: 256,
+                large: 1,
+            },
         },
         ..ClientOptions::default()
     };

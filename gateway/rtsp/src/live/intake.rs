@@ -260,7 +260,7 @@ impl Engine {
         let Some(live) = &mut self.live else {
             return;
         };
-        live.show_token();
+        live.token.show(&live.client);
         let mut played = HashSet::new();
         for session in self.sessions.values() {
             if let Show::Live(seat) = &session.show {

@@ -5,6 +5,7 @@
 
 mod camera;
 mod hostile;
+mod ingest;
 mod live;
 mod live_feedback;
 mod playing;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use sangam_archive::record::{Kind, Record, TrackInfo};
 use sangam_archive::{Archive, Log, RecordingId};
 use sangam_model::{Class, MediaInfo, Topic};
-use sangam_rtsp::{Rtsp, Settings};
+use sangam_rtsp::{Links, Rtsp, Settings};
 use sangam_wire::Flags;
 use sangam_wire::rtp::Header;
 use tempfile::TempDir;
@@ -109,7 +109,7 @@ impl Stage {
             archive: folder.path().to_owned(),
             ..settings
         };
-        let server = Rtsp::start(settings, None);
+        let server = Rtsp::start(settings, Links::default());
         let server = server.unwrap();
         let url = format!("rtsp://{}/archive/film", server.addresses()[0]);
         Self {
