@@ -39,6 +39,8 @@ gstreamer1.0-plugins-good|gst-inspect-1.0 --exists rtpbin|its RTP
 gstreamer1.0-plugins-bad|gst-inspect-1.0 --exists sdpdemux|its SDP and H.264 parser
 gstreamer1.0-plugins-ugly|gst-inspect-1.0 --exists x264enc|its H.264 encoder
 openssl|command -v openssl|a certificate for a WebRTC peer
+gstreamer1.0-rtsp|gst-inspect-1.0 --exists rtspclientsink|its publisher by RTSP
+glib-networking|test -e /usr/lib/*/gio/modules/libgiognutls.so|its TLS
 gstreamer1.0-nice|gst-inspect-1.0 --exists nicesrc|its ICE
 python3-gi|/usr/bin/python3 -c "import gi"|its WebRTC by a script
 gir1.2-gst-plugins-bad-1.0|test -e /usr/lib/*/girepository-1.0/GstWebRTC-1.0.typelib|the same

@@ -155,6 +155,25 @@ impl Client {
         }
     }
 
+    /// Asks to publish, and returns at once; [`Publisher::is_live`] tells of the broker's leave,
+    /// once [`Client::try_recv`] has taken what came.
+    ///
+    /// # Errors
+    /// [`ClientError::Media`], [`ClientError::Streams`], [`ClientError::Busy`],
+    /// [`ClientError::Closed`].
+    pub fn begin_publish(&self, topic: &Topic, media: MediaInfo) -> Result<Publisher, ClientError> {
+        let mut state = self.shared.state();
+        let (publication, message) = state.publish(topic, media)?;
+        if state.is_up()
+            && let Err(error) = self.shared.tell(message)
+        {
+            state.unpublish(&publication);
+            return Err(error);
+        }
+        drop(state);
+        Ok(Publisher::new(self.shared.clone(), publication))
+    }
+
     /// Asks for what a filter selects, now and after every reconnection.
     /// [`Received::Subscribed`] or [`Received::Refused`] answers.
     ///

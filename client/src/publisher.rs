@@ -7,7 +7,7 @@ use sangam_io::clock;
 use sangam_io::pool::{Packet, Pool};
 use sangam_model::limits::{EVENT_LEN_MAX, HOP_LIMIT};
 use sangam_model::{Class, MediaInfo, StreamId, Topic};
-use sangam_wire::{Event, ExtensionBlock, Flags, HEADER_LEN, Header, rtp};
+use sangam_wire::{Event, ExtensionBlock, Flags, HEADER_LEN, Header, Refusal, rtp};
 
 use crate::SendError;
 use crate::shared::Shared;
@@ -93,6 +93,18 @@ impl Publisher {
     #[must_use]
     pub fn stream(&self) -> Option<StreamId> {
         self.publication.stream()
+    }
+
+    /// Whether the broker has given its leave; not yet, or not on this link, otherwise.
+    ///
+    /// # Errors
+    /// The broker's reason to refuse it.
+    pub fn is_live(&self) -> Result<bool, Refusal> {
+        match self.shared.state().standing(&self.publication) {
+            Standing::Live => Ok(true),
+            Standing::Waiting => Ok(false),
+            Standing::Refused(reason) => Err(reason),
+        }
     }
 
     /// Buffers for [`Publisher::send_event`].

@@ -8,6 +8,7 @@ use sangam_archive::NAME_LEN_MAX;
 use sangam_client::Address;
 use sangam_model::{Filter, Topic};
 
+use super::ConfigFile;
 use super::client::{LOCAL, Peer};
 use super::net::Api;
 use super::session::Name;
@@ -184,13 +185,28 @@ pub(crate) struct AddArgs {
     pub(crate) parity: Option<u8>,
 }
 
-/// Options of `sangam archive serve`.
+/// Options of `sangam archive serve`; they go over the file and the variables.
 #[derive(Args, Debug)]
 pub(crate) struct ArchiveServeArgs {
+    #[command(flatten)]
+    pub(crate) file: ConfigFile,
     /// Address to listen on by TCP, such as 0.0.0.0:8554; repeat it for IPv6. Whoever reaches it
-    /// may see every recording, and every topic that the broker grants this command
-    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8554")]
+    /// may see every recording, and every topic that the broker grants this command [default:
+    /// 127.0.0.1:8554]
+    #[arg(long, value_name = "ADDR")]
     pub(crate) listen: Vec<SocketAddr>,
+    /// The same by TLS, rtsps://HOST:PORT
+    #[arg(long, value_name = "ADDR")]
+    pub(crate) listen_tls: Vec<SocketAddr>,
+    /// Certificate for TLS (PEM); see `sangam ca`. It is read again when it changes
+    #[arg(long, value_name = "FILE", requires = "key")]
+    pub(crate) certificate: Option<PathBuf>,
+    /// Key of the certificate (PEM)
+    #[arg(long, value_name = "FILE", requires = "certificate")]
+    pub(crate) key: Option<PathBuf>,
+    /// HTTP address for health and metrics
+    #[arg(long, value_name = "ADDR")]
+    pub(crate) http: Option<SocketAddr>,
     /// Broker whose topics are played, too: HOST:PORT, or with quic://, tcp://, tls://, ws:// or
     /// wss:// in front; repeat it for other ways to the same broker, best first
     #[arg(long, visible_alias = "from", value_name = "ADDRESS")]
@@ -200,12 +216,19 @@ pub(crate) struct ArchiveServeArgs {
     /// File with NAME:PASSWORD in its first line, without which nothing is shown
     #[arg(long, value_name = "FILE")]
     pub(crate) credentials: Option<PathBuf>,
-    /// Connections at once, and sessions at once
-    #[arg(long, value_name = "N", default_value_t = 1_024)]
-    pub(crate) players: usize,
-    /// Of each, those of one address
-    #[arg(long, value_name = "N", default_value_t = 256)]
-    pub(crate) players_per_address: usize,
+    /// Let cameras and encoders publish to the broker: rtsp://HOST:PORT/live/TOPIC
+    #[arg(long)]
+    pub(crate) ingest: bool,
+    /// File with NAME:PASSWORD in its first line, without which nothing is published [default: that
+    /// of --credentials]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) ingest_credentials: Option<PathBuf>,
+    /// Connections at once, and sessions at once [default: 1024]
+    #[arg(long, value_name = "N")]
+    pub(crate) players: Option<usize>,
+    /// Of each, those of one address [default: 256]
+    #[arg(long, value_name = "N")]
+    pub(crate) players_per_address: Option<usize>,
     /// MiB of films that are moved between disks in a second at most, when disks came or went; 0
     /// leaves that to `sangam archive settle`
     #[arg(long, value_name = "MIB", default_value_t = 16)]

@@ -48,6 +48,9 @@ pub(crate) fn check(config: &Config) -> Vec<(String, String)> {
     for (key, fault) in config.webrtc.faults() {
         wrong.add(format!("webrtc.{key}"), fault);
     }
+    for (key, fault) in config.rtsp.faults() {
+        wrong.add(format!("rtsp.{key}"), fault);
+    }
     for (key, fault) in config.page.faults() {
         wrong.add(format!("page.{key}"), fault);
     }
@@ -213,10 +216,16 @@ fn tls(config: &Config, wrong: &mut Wrong) {
             "name the file with the key's certificate",
         ),
         (None, None) => {
-            let shown = [&listen.tls, &listen.wss, &listen.quic];
+            let shown = [
+                &listen.tls,
+                &listen.wss,
+                &listen.quic,
+                &config.rtsp.listen_tls,
+            ];
             if shown.iter().any(|addresses| !addresses.is_empty()) {
-                let rule = "listen.tls, listen.wss and listen.quic need a certificate: name its \
-                            file here, and its key's in tls.key; `sangam ca` makes one";
+                let rule = "listen.tls, listen.wss, listen.quic and rtsp.listen_tls need a \
+                            certificate: name its file here, and its key's in tls.key; `sangam \
+                            ca` makes one";
                 wrong.add("tls.certificate", rule);
             }
         }

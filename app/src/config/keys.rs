@@ -19,7 +19,7 @@ pub(super) enum Kind {
 }
 
 /// All keys with dots between; tables in arrays (`link`, `leg`) stand without an index.
-pub(super) const KEYS: [(&str, Kind); 108] = [
+pub(super) const KEYS: [(&str, Kind); 117] = [
     ("broker.name", Kind::Text),
     ("broker.region", Kind::Text),
     ("broker.data_dir", Kind::Text),
@@ -78,6 +78,15 @@ pub(super) const KEYS: [(&str, Kind); 108] = [
     ("webrtc.turn", Kind::Texts),
     ("webrtc.turn_secret", Kind::Text),
     ("webrtc.turn_seconds", Kind::Number),
+    ("rtsp.listen", Kind::Texts),
+    ("rtsp.listen_tls", Kind::Texts),
+    ("rtsp.http", Kind::Text),
+    ("rtsp.brokers", Kind::Texts),
+    ("rtsp.credentials", Kind::Text),
+    ("rtsp.ingest", Kind::Switch),
+    ("rtsp.ingest_credentials", Kind::Text),
+    ("rtsp.players", Kind::Number),
+    ("rtsp.players_per_address", Kind::Number),
     ("auth.required", Kind::Switch),
     ("auth.keys", Kind::Texts),
     ("auth.keys.kid", Kind::File),
@@ -134,7 +143,8 @@ pub(super) const KEYS: [(&str, Kind); 108] = [
 pub(super) const PREFIX: &str = "SANGAM_";
 
 /// Variables that mean something without being a key.
-const VARIABLES: [&str; 4] = [
+const VARIABLES: [&str; 5] = [
+    "SANGAM_ARCHIVE",
     "SANGAM_CONFIG",
     "SANGAM_LOG",
     "SANGAM_LOG_FORMAT",

@@ -12,6 +12,7 @@ mod neighbour;
 mod page;
 mod reliable;
 mod routing;
+mod rtsp;
 mod rules;
 mod sessions;
 mod threshold;
@@ -37,6 +38,7 @@ pub(crate) use neighbour::{LinkAddress, Neighbour, Proxy, by_host};
 pub(crate) use page::Page;
 pub(crate) use reliable::Reliable;
 pub(crate) use routing::Routing;
+pub(crate) use rtsp::Rtsp;
 pub(crate) use rules::{Id, Weight};
 pub(crate) use sessions::Sessions;
 pub(crate) use threshold::Threshold;
@@ -58,6 +60,7 @@ pub(crate) struct Config {
     pub(crate) routing: Routing,
     pub(crate) api: Api,
     pub(crate) webrtc: WebRtc,
+    pub(crate) rtsp: Rtsp,
     pub(crate) auth: Auth,
     pub(crate) sessions: Sessions,
     pub(crate) login: Login,

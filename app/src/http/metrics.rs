@@ -61,9 +61,9 @@ fn webrtc(gateway: &WebRtc) -> Vec<Sample> {
         .collect()
 }
 
-type Labels = Vec<(&'static str, String)>;
+pub(super) type Labels = Vec<(&'static str, String)>;
 
-fn gauge(name: &'static str, help: &'static str, labels: Labels, value: f64) -> Sample {
+pub(super) fn gauge(name: &'static str, help: &'static str, labels: Labels, value: f64) -> Sample {
     Sample {
         name,
         help,
@@ -136,7 +136,7 @@ fn logins(login: &Login) -> [Sample; 2] {
 }
 
 /// Memory and descriptors of this process.
-fn process() -> Vec<Sample> {
+pub(super) fn process() -> Vec<Sample> {
     let mut samples = Vec::new();
     if let Some(bytes) = resident_bytes() {
         let (name, help) = ("process_resident_memory_bytes", "Resident memory in bytes");
@@ -160,7 +160,7 @@ pub(crate) fn resident_bytes() -> Option<u64> {
 }
 
 /// The samples as text; those of one name stand together, as the format demands.
-fn text(samples: &[Sample]) -> String {
+pub(super) fn text(samples: &[Sample]) -> String {
     let mut out = String::new();
     let mut done: Vec<&str> = Vec::new();
     for first in samples {

@@ -1,6 +1,7 @@
 //! The HTTP side of a broker: health, metrics and API. Media never waits for it.
 
 mod access;
+mod aside;
 mod board;
 mod broker;
 mod health;
@@ -38,6 +39,7 @@ use crate::monitor::{Latest, unix_ms};
 use crate::turn::Relays;
 
 pub(crate) use access::Access;
+pub(crate) use aside::Aside;
 pub(crate) use board::Boards;
 pub(crate) use keeper::Keeper;
 pub(crate) use metrics::resident_bytes;

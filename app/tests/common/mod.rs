@@ -196,23 +196,37 @@ impl Broker {
         headers: &[&str],
         body: &str,
     ) -> (u16, String) {
-        let mut stream = TcpStream::connect(self.http).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        let mut head = format!("{method} {path} HTTP/1.1\r\nConnection: close\r\n");
-        if !headers.iter().any(|header| header.starts_with("Host:")) {
-            head += &format!("Host: {}\r\n", self.http);
-        }
-        for header in headers {
-            head += &format!("{header}\r\n");
-        }
-        head += &format!("Content-Length: {}\r\n\r\n{body}", body.len());
-        stream.write_all(head.as_bytes()).unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
-        let status = answer.split(' ').nth(1).unwrap().parse().unwrap();
-        let body = answer.split_once("\r\n\r\n").unwrap().1.to_owned();
-        (status, body)
+        exchange(self.http, (method, path), headers, body)
     }
+}
+
+/// What stands at a path: status and body.
+pub(crate) fn get(http: SocketAddr, path: &str) -> (u16, String) {
+    exchange(http, ("GET", path), &[], "")
+}
+
+fn exchange(
+    http: SocketAddr,
+    (method, path): (&str, &str),
+    headers: &[&str],
+    body: &str,
+) -> (u16, String) {
+    let mut stream = TcpStream::connect(http).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    let mut head = format!("{method} {path} HTTP/1.1\r\nConnection: close\r\n");
+    if !headers.iter().any(|header| header.starts_with("Host:")) {
+        head += &format!("Host: {http}\r\n");
+    }
+    for header in headers {
+        head += &format!("{header}\r\n");
+    }
+    head += &format!("Content-Length: {}\r\n\r\n{body}", body.len());
+    stream.write_all(head.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let status = answer.split(' ').nth(1).unwrap().parse().unwrap();
+    let body = answer.split_once("\r\n\r\n").unwrap().1.to_owned();
+    (status, body)
 }
 
 /// A short clip with picture and sound.

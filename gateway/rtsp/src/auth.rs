@@ -166,7 +166,14 @@ impl Engine {
         request: &Request,
         now: Time,
     ) -> Option<Answer> {
-        let guard = self.guard.as_ref()?;
+        // Who may publish may not watch for it.
+        let publishes = request.method == Method::Announce
+            || self.sets_up_feed(number, request)
+            || self.feed(number, request).is_some();
+        let guard = match publishes {
+            true => self.publishers.as_ref()?,
+            false => self.guard.as_ref()?,
+        };
         // Players ask what there is before they are asked who they are.
         if request.method == Method::Options {
             return None;

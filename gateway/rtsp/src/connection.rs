@@ -1,20 +1,28 @@
 //! One client's TCP connection.
 
 use std::collections::BTreeMap;
-use std::io::{self, ErrorKind, Read, Write};
-use std::net::{SocketAddr, TcpStream};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::io::{self, ErrorKind};
+use std::net::SocketAddr;
+use std::ops::Range;
+use std::os::fd::BorrowedFd;
 
+use rtsp_types::headers::HeaderName;
+use rtsp_types::{Method, Version};
 use sangam_model::Time;
 
-use crate::datagrams::is_picture_lost;
+use crate::ingest::Announcement;
 use crate::limits::{INBOUND_MAX, OUTBOUND_HIGH, OUTBOUND_MAX, READ_MAX};
 use crate::message::{Answer, Found, Request, find};
+use crate::notify;
+use crate::wire::Wire;
+
+/// Pipelines of one connection that are remembered.
+const PIPELINES_MAX: usize = 8;
 
 /// A connection.
 #[derive(Debug)]
 pub(crate) struct Connection {
-    stream: TcpStream,
+    wire: Wire,
     pub(crate) peer: SocketAddr,
     pub(crate) local: SocketAddr,
     inbound: Vec<u8>,
@@ -24,8 +32,16 @@ pub(crate) struct Connection {
     outbound: Vec<u8>,
     /// How much of it was sent.
     sent: usize,
+    /// Some of that has not left yet.
+    is_behind: bool,
     /// A request that waits for a disk; those behind it wait as well.
     pub(crate) pending: Option<Request>,
+    /// What it is about to publish.
+    pub(crate) announced: Option<Box<Announcement>>,
+    /// RFC 7826 section 18.33: pipelines and the sessions that they are about.
+    pipelines: Vec<(String, String)>,
+    /// Requests of ours.
+    told: u32,
     /// By channel: whose it is.
     pub(crate) channels: BTreeMap<u8, u64>,
     /// When something was heard.
@@ -51,6 +67,8 @@ pub(crate) enum End {
     Flooded,
     /// Too much waits.
     Unread,
+    /// What came is no TLS, or the client does not believe the certificate.
+    Insecure,
 }
 
 /// What a client said.
@@ -60,8 +78,8 @@ pub(crate) enum Said {
     Request(Request),
     /// Nonsense.
     Nonsense,
-    /// A packet by this channel; whether it reports that a picture was lost.
-    Packet(u8, bool),
+    /// A packet by this channel, and where it lies: [`Connection::bytes`].
+    Packet(u8, Range<usize>),
 }
 
 impl Connection {
@@ -69,17 +87,21 @@ impl Connection {
     ///
     /// # Errors
     /// It is gone already.
-    pub(crate) fn new(stream: TcpStream, peer: SocketAddr, now: Time) -> io::Result<Self> {
+    pub(crate) fn new(wire: Wire, peer: SocketAddr, now: Time) -> io::Result<Self> {
         Ok(Self {
-            local: stream.local_addr()?,
-            stream,
+            local: wire.socket().local_addr()?,
+            wire,
             peer,
             inbound: Vec::new(),
             understood: 0,
             seen: 0,
             outbound: Vec::new(),
             sent: 0,
+            is_behind: false,
             pending: None,
+            announced: None,
+            pipelines: Vec::new(),
+            told: 0,
             channels: BTreeMap::new(),
             heard: now,
             waits_since: None,
@@ -92,7 +114,17 @@ impl Connection {
 
     /// For the poller.
     pub(crate) fn fd(&self) -> BorrowedFd<'_> {
-        self.stream.as_fd()
+        self.wire.fd()
+    }
+
+    /// Whether nobody on the way can read it.
+    pub(crate) const fn is_secure(&self) -> bool {
+        self.wire.is_secure()
+    }
+
+    /// Says that it ends.
+    pub(crate) fn end(&mut self) {
+        self.wire.end();
     }
 
     /// Reads what came.
@@ -104,8 +136,9 @@ impl Connection {
         self.understood = 0;
         let mut room = [0; 16 << 10];
         let mut read = 0;
-        while read < READ_MAX {
-            match self.stream.read(&mut room) {
+        // The poller knows nothing of what is decrypted, which is a record or two.
+        while read < READ_MAX || self.wire.has_more() {
+            match self.wire.read(&mut room) {
                 Ok(0) => return Err(End::Closed),
                 Ok(len) => {
                     read += len;
@@ -117,6 +150,7 @@ impl Connection {
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == ErrorKind::InvalidData => return Err(End::Insecure),
                 Err(_) => return Err(End::Closed),
             }
             if self.inbound.len() > INBOUND_MAX {
@@ -136,8 +170,8 @@ impl Connection {
             let (said, len) = match find(rest, &mut self.seen) {
                 Found::Request(request, len) => (Some(Said::Request(request)), len),
                 Found::Other(len) => {
-                    let body = rest.get(4..len).unwrap_or_default();
-                    let packet = || Said::Packet(channel, is_picture_lost(body));
+                    let body = self.understood + 4..self.understood + len;
+                    let packet = || Said::Packet(channel, body);
                     (is_packet.then(packet), len)
                 }
                 Found::More => return None,
@@ -152,9 +186,36 @@ impl Connection {
         None
     }
 
+    /// What the client said there, until it is read from again.
+    pub(crate) fn bytes(&self, range: Range<usize>) -> &[u8] {
+        self.inbound.get(range).unwrap_or_default()
+    }
+
     /// Puts an answer behind what waits.
-    pub(crate) fn answer(&mut self, answer: Answer, sequence: Option<&str>) {
-        answer.write(sequence, &mut self.outbound);
+    pub(crate) fn answer(&mut self, answer: Answer, to: (Version, Option<&str>)) {
+        answer.write(to, &mut self.outbound);
+    }
+
+    /// Puts a request of ours behind what waits; its answer is not waited for.
+    pub(crate) fn tell(&mut self, method: &Method, url: &str, headers: Vec<(HeaderName, String)>) {
+        self.told = self.told.wrapping_add(1);
+        notify::write((method, url), self.told, headers, &mut self.outbound);
+    }
+
+    /// The session that the first request of a pipeline set up.
+    pub(crate) fn pipelined(&self, pipeline: &str) -> Option<&str> {
+        let mut known = self.pipelines.iter();
+        let found = known.find(|(known, _)| known == pipeline);
+        found.map(|(_, session)| session.as_str())
+    }
+
+    /// What a pipeline set up; of many the oldest is forgotten.
+    pub(crate) fn pipeline(&mut self, pipeline: &str, session: &str) {
+        if self.pipelines.len() == PIPELINES_MAX {
+            self.pipelines.remove(0);
+        }
+        let pair = (pipeline.to_owned(), session.to_owned());
+        self.pipelines.push(pair);
     }
 
     /// Puts a packet behind what waits (RFC 2326 section 10.12); false if it is too long.
@@ -194,7 +255,7 @@ impl Connection {
 
     /// Whether something waits.
     pub(crate) fn has_waiting(&self) -> bool {
-        self.sent < self.outbound.len()
+        self.is_behind || self.sent < self.outbound.len()
     }
 
     /// Sends what the kernel takes.
@@ -203,7 +264,7 @@ impl Connection {
     /// Why it ends.
     pub(crate) fn flush(&mut self, now: Time) -> Result<(), End> {
         while self.sent < self.outbound.len() {
-            match self.stream.write(&self.outbound[self.sent..]) {
+            match self.wire.write(&self.outbound[self.sent..]) {
                 Ok(0) => return Err(End::Closed),
                 Ok(len) => {
                     self.sent += len;
@@ -214,7 +275,11 @@ impl Connection {
                 Err(_) => return Err(End::Closed),
             }
         }
-        if !self.has_waiting() {
+        self.is_behind = match self.wire.flush() {
+            Ok(is_done) => !is_done,
+            Err(_) => return Err(End::Closed),
+        };
+        if self.sent == self.outbound.len() {
             self.outbound.clear();
             self.sent = 0;
         } else if self.sent >= OUTBOUND_HIGH {
@@ -249,7 +314,8 @@ impl Connection {
 
 #[cfg(test)]
 mod tests {
-    use std::net::TcpListener;
+    use std::io::Read;
+    use std::net::{TcpListener, TcpStream};
     use std::thread;
 
     use super::*;
@@ -260,7 +326,7 @@ mod tests {
         let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (stream, peer) = listener.accept().unwrap();
         stream.set_nonblocking(true).unwrap();
-        let mut connection = Connection::new(stream, peer, Time::ZERO).unwrap();
+        let mut connection = Connection::new(Wire::Plain(stream), peer, Time::ZERO).unwrap();
         assert!(!connection.is_full());
         for _ in 0..5 {
             assert!(connection.packet(0, &[0; 60_000]));

@@ -12,10 +12,12 @@ use crate::session::Sent;
 /// Pairs tried: RTP has an even port, and the next one may be taken.
 const TRIES: usize = 64;
 const RECV_MESSAGES: usize = 32;
-/// A receiver report with all its blocks.
-const RECV_LEN: usize = 1_500;
+/// The longest packet that fits an event.
+const RECV_LEN: usize = 16_000;
 /// What a burst of many films fills; the kernel gives what it has.
 const SEND_BUFFER: usize = 4 << 20;
+/// What comes of publishers while the thread does something else: key frames.
+const RECV_BUFFER: usize = 4 << 20;
 
 /// All sockets.
 pub(crate) struct Datagrams {
@@ -80,19 +82,18 @@ impl Datagrams {
         report
     }
 
-    /// From where something came, and whether it reports that a picture was lost.
-    pub(crate) fn heard(&mut self) -> Vec<(SocketAddr, bool)> {
-        let mut sources = Vec::new();
+    /// Hands over what came, and from where.
+    pub(crate) fn heard(&mut self, mut take: impl FnMut(SocketAddr, &[u8])) {
         for pair in &self.pairs {
             for socket in [&pair.rtp, &pair.rtcp] {
                 if let Err(error) = socket.recv(&mut self.room) {
                     tracing::debug!(%error, "no reports");
                 }
-                let datagrams = self.room.datagrams();
-                sources.extend(datagrams.map(|one| (one.source, is_picture_lost(one.bytes))));
+                for one in self.room.datagrams() {
+                    take(one.source, one.bytes);
+                }
             }
         }
-        sources
     }
 
     fn pair(&self, peer: IpAddr) -> Option<&Pair> {
@@ -121,6 +122,7 @@ impl Pair {
     fn open(host: IpAddr) -> io::Result<Self> {
         let options = UdpOptions {
             send_buffer: SEND_BUFFER,
+            recv_buffer: RECV_BUFFER,
             ..UdpOptions::default()
         };
         let any = match host {

@@ -261,6 +261,19 @@ impl Stream {
         }
     }
 
+    /// Who sends it.
+    pub(crate) const fn ssrc(&self) -> u32 {
+        self.ssrc
+    }
+
+    /// Where it stops, at `at`.
+    pub(crate) fn end(&self, at: Duration) -> Onset {
+        Onset {
+            sequence: self.sequence,
+            timestamp: self.info(at, 0).timestamp,
+        }
+    }
+
     /// The same with its end (RFC 3550 section 6.6).
     pub(crate) fn bye(&self, at: Duration, ntp: u64) -> Vec<u8> {
         let mut compound = self.report(at, ntp);

@@ -1,7 +1,9 @@
 //! The RTSP gateway: recordings of an archive and what is published now, for FFmpeg, GStreamer, VLC
-//! and whatever else plays `rtsp://` (RFC 2326), by UDP or within the connection.
+//! and whatever else plays `rtsp://` (RFC 2326, RFC 7826), by UDP or within the connection, which
+//! may be encrypted; and what cameras and encoders publish.
 //!
-//! [`Rtsp`] is the handle of one thread with epoll. `connection` is one client's TCP connection,
+//! [`Rtsp`] is the handle of one thread with epoll. `accept` has the listeners, `connection` is one
+//! client's TCP connection, `wire` what lies on its socket,
 //! `message` finds requests in it, `signalling` answers them, `transport` and `sdp` are the parts
 //! of answers that have a form of their own. `session` is who plays what, `player` when each packet
 //! of a recording is due, `egress` gives packets the numbers of one clean stream and reports on it.
@@ -13,20 +15,29 @@
 //! watches, whose events go to all who do. Nobody waits for a player that does not read: it loses
 //! pictures up to the next key frame.
 //!
+//! `ingest` is another client of the broker, by which things are published. `features` and `notify`
+//! are what RTSP 2.0 has beyond 1.0.
+//!
 //! All bounds stand in [`Settings`] and `limits`; whoever is refused is counted ([`Rtsp::counts`]).
 
+mod accept;
 mod auth;
 mod connection;
 mod counts;
 mod datagrams;
+mod date;
 mod egress;
+mod features;
 mod film;
+mod ingest;
 mod limits;
 mod live;
 mod md5;
 mod message;
+mod notify;
 mod pace;
 mod path;
+mod play;
 mod player;
 mod range;
 mod reading;
@@ -35,9 +46,12 @@ mod server;
 mod session;
 mod setup;
 mod signalling;
+mod sweep;
+mod token;
 mod transport;
 mod turn;
+mod wire;
 
 pub use auth::Credentials;
-pub use counts::Counted;
-pub use server::{Rtsp, Settings};
+pub use counts::{Counted, Metric};
+pub use server::{Links, Rtsp, Settings};

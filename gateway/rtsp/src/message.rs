@@ -3,6 +3,7 @@
 use rtsp_types::headers::{self, HeaderName};
 use rtsp_types::{Message, Method, ParseError, Response, StatusCode, Version};
 
+use crate::date;
 use crate::limits::REQUEST_MAX;
 
 /// What stands first in a client's bytes, and how long it is.
@@ -25,15 +26,17 @@ pub(crate) struct Request {
     pub(crate) method: Method,
     /// RFC 2326 section 12.17: the number of the question, repeated in the answer.
     pub(crate) sequence: Option<String>,
-    /// The version that it speaks.
-    pub(crate) version: Version,
+    /// The version that it speaks; `None` if it is not known here.
+    pub(crate) version: Option<Version>,
+    /// The session that it names, without parameters.
+    pub(crate) session: Option<String>,
     /// The path of its URL without the first slash; empty for `*`.
     pub(crate) path: String,
     /// Its URL.
     pub(crate) url: String,
     headers: Vec<(String, String)>,
-    /// Whether it has a body.
-    pub(crate) has_body: bool,
+    /// Its body, which has no more bytes than a request.
+    pub(crate) body: Vec<u8>,
 }
 
 /// The first message of `bytes`, of which `seen` bytes were looked through before.
@@ -66,14 +69,34 @@ pub(crate) fn find(bytes: &[u8], seen: &mut usize) -> Found {
         *seen = bytes.len();
         return more;
     }
-    match Message::<&[u8]>::parse(bytes) {
+    let other = other_version(bytes);
+    let is_known = other.is_none();
+    match Message::<&[u8]>::parse(other.as_deref().unwrap_or(bytes)) {
         Ok((Message::Request(request), len)) if len <= REQUEST_MAX => {
-            Found::Request(Request::new(&request), len)
+            let mut request = Request::new(&request);
+            request.version = request.version.filter(|_| is_known);
+            Found::Request(request, len)
         }
         Ok((_, len)) if len <= REQUEST_MAX => Found::Other(len),
         Err(ParseError::Incomplete(_)) => more,
         Ok(_) | Err(_) => Found::Broken,
     }
+}
+
+/// A request of a version that the library does not know, as if it were one that it knows: its
+/// number is needed for the answer (RFC 7826 section 17.5.6).
+fn other_version(bytes: &[u8]) -> Option<Vec<u8>> {
+    const KNOWN: [&[u8]; 2] = [b"1.0", b"2.0"];
+    let line = bytes.iter().take_while(|byte| **byte != b'\r').count();
+    let (at, version) = (line.checked_sub(3)?, bytes.get(..line)?.last_chunk::<3>()?);
+    let is_version = matches!(version, [b'0'..=b'9', b'.', b'0'..=b'9']);
+    let is_request = bytes.get(..at)?.ends_with(b" RTSP/");
+    if !is_version || !is_request || KNOWN.contains(&&version[..]) {
+        return None;
+    }
+    let mut changed = bytes.to_vec();
+    changed.get_mut(at..line)?.copy_from_slice(b"2.0");
+    Some(changed)
 }
 
 impl Request {
@@ -86,11 +109,15 @@ impl Request {
         Self {
             method: request.method().clone(),
             sequence: text(&headers::CSEQ).filter(|text| text.parse::<u32>().is_ok()),
-            version: request.version(),
+            version: Some(request.version()),
+            session: text(&headers::SESSION).map(|text| {
+                let name = text.split(';').next().unwrap_or_default();
+                name.trim().to_owned()
+            }),
             path: decode(path.trim_start_matches('/')),
             url: url.map(ToString::to_string).unwrap_or_default(),
             headers: all.collect(),
-            has_body: !request.body().is_empty(),
+            body: request.body().to_vec(),
         }
     }
 
@@ -103,8 +130,22 @@ impl Request {
 
     /// The session that it names, without parameters.
     pub(crate) fn session(&self) -> Option<&str> {
-        let session = self.header(&headers::SESSION)?;
-        session.split(';').next().map(str::trim)
+        self.session.as_deref()
+    }
+
+    /// Whether it has a body.
+    pub(crate) fn has_body(&self) -> bool {
+        !self.body.is_empty()
+    }
+
+    /// Whether it speaks RTSP 2.0.
+    pub(crate) fn is_second(&self) -> bool {
+        self.version == Some(Version::V2_0)
+    }
+
+    /// The version of its answer: the highest, where its own is not known.
+    pub(crate) fn spoken(&self) -> Version {
+        self.version.unwrap_or(Version::V2_0)
     }
 }
 
@@ -163,9 +204,9 @@ impl Answer {
         self
     }
 
-    /// Appends its bytes.
-    pub(crate) fn write(self, sequence: Option<&str>, out: &mut Vec<u8>) {
-        let mut answer = Response::builder(Version::V1_0, self.status);
+    /// Appends its bytes in a version, with the number of its question.
+    pub(crate) fn write(self, (version, sequence): (Version, Option<&str>), out: &mut Vec<u8>) {
+        let mut answer = Response::builder(version, self.status);
         if let Some(sequence) = sequence {
             answer = answer.header(headers::CSEQ, sequence);
         }
@@ -173,6 +214,9 @@ impl Answer {
             headers::SERVER,
             concat!("sangam/", env!("CARGO_PKG_VERSION")),
         );
+        if version == Version::V2_0 {
+            answer = answer.header(headers::DATE, date::now());
+        }
         for (name, value) in self.headers {
             answer = answer.header(name, value);
         }
@@ -216,7 +260,24 @@ mod tests {
         assert_eq!(request.sequence.as_deref(), Some("7"));
         assert_eq!(request.path, "archive/two words/");
         assert_eq!(request.session(), Some("12ab"));
+        assert_eq!(request.version, Some(Version::V1_0));
         assert_eq!(request.header(&headers::RANGE), Some("npt=1-"));
+    }
+
+    #[test]
+    fn a_request_of_another_version_is_one() {
+        for (version, known) in [
+            ("1.0", Some(Version::V1_0)),
+            ("2.0", Some(Version::V2_0)),
+            ("3.0", None),
+            ("1.1", None),
+        ] {
+            let found = request(&format!("OPTIONS * RTSP/{version}\r\nCSeq: 7\r\n\r\n"));
+            assert_eq!(
+                (found.version, found.sequence.as_deref()),
+                (known, Some("7"))
+            );
+        }
     }
 
     #[test]

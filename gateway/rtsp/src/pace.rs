@@ -54,6 +54,9 @@ impl Engine {
         if carrier.0 == Carrier::Interleaved {
             self.flush(carrier.1, now);
         }
+        if turn.ended {
+            self.end_of_stream(number, now);
+        }
     }
 
     /// Sends packets to where a session wants them.

@@ -7,10 +7,12 @@ use rtsp_types::headers::{NptRange, NptTime, Range};
 /// A client's network decides what it can take; beyond, the disk of others does.
 const SPEEDS: core::ops::RangeInclusive<f64> = 0.25..=4.0;
 /// Slower, pictures stand; faster, key frames follow each other as pictures do.
-const SCALES: core::ops::RangeInclusive<f64> = 0.25..=16.0;
+pub(crate) const SCALES: core::ops::RangeInclusive<f64> = 0.25..=16.0;
 /// No film is longer: hours beyond would overflow.
 const SECONDS_MAX: u64 = u32::MAX as u64;
 
+/// The unit of ranges.
+pub(crate) const UNIT: &str = "npt";
 /// The header of what is live.
 pub(crate) const NOW: &str = "npt=now-";
 
@@ -67,6 +69,22 @@ fn seconds(time: NptTime) -> Option<Option<Duration>> {
     };
     let time = Duration::new(seconds, nanoseconds.unwrap_or(0).min(999_999_999));
     (seconds <= SECONDS_MAX).then_some(Some(time))
+}
+
+/// Whether a header is in the unit that is known.
+pub(crate) fn is_known(header: &str) -> bool {
+    let unit = header.split(['=', ';']).next().unwrap_or_default();
+    unit.trim().eq_ignore_ascii_case(UNIT)
+}
+
+/// The header of all of a film.
+pub(crate) fn whole(length: Duration) -> String {
+    format!("npt=0-{:.3}", length.as_secs_f64())
+}
+
+/// The header of what was played until then.
+pub(crate) fn until(at: Duration) -> String {
+    format!("npt=-{:.3}", at.as_secs_f64())
 }
 
 /// The header that says what is played.

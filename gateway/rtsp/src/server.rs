@@ -9,22 +9,35 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use sangam_client::{Client, Token};
+use sangam_io::clock;
+use sangam_io::tls::{self, Clients, Identity, TlsError};
 use sangam_io::wake::{Waker, pair};
+use sangam_model::Time;
 
+use crate::accept::Certificate;
 use crate::auth::Credentials;
-use crate::counts::{Counted, Counts};
-use crate::live::{Live, NewToken};
+use crate::counts::{Counted, Counts, Levels, Metric};
+use crate::ingest::Ingest;
+use crate::live::Live;
+use crate::token::NewToken;
 use crate::turn::Engine;
+
+/// A thread that did not sweep for so long hangs; it does each second.
+const WELL: Duration = Duration::from_secs(5);
 
 /// What the server is started with.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// Where it listens, by TCP; by UDP it sends from ports that the kernel chooses.
     pub listen: Vec<SocketAddr>,
+    /// The same with TLS, once there is a certificate: [`Rtsp::show`].
+    pub listen_tls: Vec<SocketAddr>,
     /// The folder of the archive.
     pub archive: PathBuf,
     /// Who may watch; `None`: whoever reaches it.
     pub credentials: Option<Credentials>,
+    /// Who may publish; `None`: whoever reaches it, where there is a link for it.
+    pub publishers: Option<Credentials>,
     /// Connections at once.
     pub connections_max: usize,
     /// Sessions at once.
@@ -43,8 +56,10 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             listen: Vec::new(),
+            listen_tls: Vec::new(),
             archive: PathBuf::from("archive"),
             credentials: None,
+            publishers: None,
             connections_max: 1_024,
             sessions_max: 1_024,
             per_address: 256,
@@ -54,30 +69,65 @@ impl Default for Settings {
     }
 }
 
+/// The clients of a broker: two, as a publisher does not hear itself.
+#[derive(Debug, Default)]
+pub struct Links {
+    /// Watches what is published, for players.
+    pub live: Option<Client>,
+    /// Publishes what cameras and encoders send.
+    pub ingest: Option<Client>,
+}
+
+/// What the thread shares with its handle.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) counts: Arc<Counts>,
+    pub(crate) levels: Arc<Levels>,
+    pub(crate) certificate: Certificate,
+}
+
 /// A running server. Dropping it ends all sessions.
 #[derive(Debug)]
 pub struct Rtsp {
-    addresses: Vec<SocketAddr>,
+    /// Without and with TLS.
+    addresses: [Vec<SocketAddr>; 2],
+    certificate: Certificate,
     counts: Arc<Counts>,
-    token: NewToken,
+    levels: Arc<Levels>,
+    tokens: [NewToken; 2],
     stop: Arc<AtomicBool>,
     waker: Waker,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Rtsp {
-    /// Listens and serves: recordings, and by the client of a broker, if there is one, what is
-    /// published now. Its link may come up later, and it is asked again when it was down.
+    /// Listens and serves: recordings, and by the clients of a broker, if there are any, what is
+    /// published now, and what comes in. Their links may come up later, and are asked again when
+    /// they were down.
     ///
     /// # Errors
     /// An address is in use or not of this host, or the machine has no thread or descriptor left.
-    pub fn start(settings: Settings, broker: Option<Client>) -> io::Result<Self> {
+    pub fn start(settings: Settings, links: Links) -> io::Result<Self> {
         let (waker, sleeper) = pair()?;
         let counts = Arc::new(Counts::default());
-        let token = NewToken::default();
-        let live = broker.map(|client| Live::new(client, token.clone()));
+        let tokens: [NewToken; 2] = Default::default();
+        let live = links
+            .live
+            .map(|client| Live::new(client, tokens[0].clone()));
+        let ingest = links.ingest.map(|client| Ingest {
+            client,
+            token: tokens[1].clone(),
+            has_more: true,
+        });
         let stop = Arc::new(AtomicBool::new(false));
-        let mut engine = Engine::new(settings, live, sleeper, counts.clone())?;
+        let certificate = Certificate::default();
+        let levels = Arc::<Levels>::default();
+        let shared = Shared {
+            counts: counts.clone(),
+            levels: levels.clone(),
+            certificate: certificate.clone(),
+        };
+        let mut engine = Engine::new(settings, (live, ingest), sleeper, shared)?;
         let addresses = engine.addresses()?;
         let thread = thread::Builder::new().name("sangam-rtsp".to_owned());
         let flag = stop.clone();
@@ -91,8 +141,10 @@ impl Rtsp {
         })?;
         Ok(Self {
             addresses,
+            certificate,
             counts,
-            token,
+            levels,
+            tokens,
             stop,
             waker,
             thread: Some(thread),
@@ -102,13 +154,45 @@ impl Rtsp {
     /// Where it listens.
     #[must_use]
     pub fn addresses(&self) -> &[SocketAddr] {
-        &self.addresses
+        &self.addresses[0]
+    }
+
+    /// Where it listens with TLS.
+    #[must_use]
+    pub fn addresses_tls(&self) -> &[SocketAddr] {
+        &self.addresses[1]
+    }
+
+    /// Shows this certificate to whoever comes by TLS from now on.
+    ///
+    /// # Errors
+    /// Its key does not fit; then nothing changes.
+    pub fn show(&self, identity: &Identity) -> Result<(), TlsError> {
+        let config = tls::server(identity, Clients::Anonymous, &[])?;
+        let shown = self.certificate.lock();
+        *shown.unwrap_or_else(PoisonError::into_inner) = Some(config);
+        Ok(())
     }
 
     /// Shows the broker a newer token, within a second.
     pub fn set_token(&self, token: Token) {
-        let mut next = self.token.lock().unwrap_or_else(PoisonError::into_inner);
-        *next = Some(token);
+        for next in &self.tokens {
+            next.set(token.clone());
+        }
+    }
+
+    /// Whether its thread goes round.
+    #[must_use]
+    pub fn is_well(&self) -> bool {
+        let swept = Duration::from_micros(self.levels.swept.load(Ordering::Relaxed));
+        clock::now().since(Time::ZERO + swept) < WELL
+    }
+
+    /// What it counts and what there is now, as Prometheus wants it.
+    #[must_use]
+    pub fn metrics(&self) -> Vec<Metric> {
+        let levels = self.levels.metrics().into_iter();
+        levels.chain(self.counts.metrics()).collect()
     }
 
     /// Name, explanation and value of all that is counted.

@@ -4,6 +4,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use rtsp_types::Version;
 use rtsp_types::headers;
 use sangam_model::{Class, Time};
 use sangam_wire::Flags;
@@ -39,6 +40,12 @@ pub(crate) struct Session {
     /// Whose it is, and the address that he knows us by.
     pub(crate) peer: IpAddr,
     pub(crate) local: IpAddr,
+    /// The version in which it was set up.
+    pub(crate) version: Version,
+    /// The number of the request by which it plays.
+    pub(crate) played: Option<String>,
+    /// It was asked to begin somewhere.
+    pub(crate) sought: bool,
     /// Who set it up.
     pub(crate) connection: u64,
     /// Who waits for its film to begin.
@@ -129,19 +136,6 @@ impl Session {
         answer.with(headers::SESSION, format!("{};timeout={timeout}", self.id))
     }
 
-    /// By what its packets go, in the words of a Transport header.
-    pub(crate) fn transport(&self, (rtp, rtcp): (u16, u16), ssrc: u32, own: (u16, u16)) -> String {
-        match self.carrier {
-            Carrier::Udp => format!(
-                "RTP/AVP;unicast;client_port={rtp}-{rtcp};server_port={}-{};ssrc={ssrc:08X}",
-                own.0, own.1
-            ),
-            Carrier::Interleaved => {
-                format!("RTP/AVP/TCP;unicast;interleaved={rtp}-{rtcp};ssrc={ssrc:08X}")
-            }
-        }
-    }
-
     /// Lets a film begin: where, and where its tracks go on.
     pub(crate) fn begin(&mut self, now: Time) -> Option<Begun> {
         let Show::Film(reel) = &mut self.show else {
@@ -226,7 +220,12 @@ impl Session {
         let Show::Film(reel) = &self.show else {
             return self.live();
         };
-        self.spoken(Answer::ok())
+        let mut answer = self.spoken(Answer::ok());
+        if self.sought && self.version == Version::V2_0 {
+            // RFC 7826 section 4.7.1: with the key frame before.
+            answer = answer.with(headers::SEEK_STYLE, "RAP");
+        }
+        answer
             .with(headers::RANGE, reel.range(at))
             // RFC 2326 section 12.34: what is not possible is answered with what is.
             .with(headers::SCALE, format!("{}", reel.player.wish().scale))

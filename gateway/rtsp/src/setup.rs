@@ -6,13 +6,14 @@ use rtsp_types::headers;
 use sangam_model::Time;
 
 use crate::egress::Stream;
+use crate::features::takes_ranges;
 use crate::limits::TRACKS_MAX;
 use crate::live::Valve;
 use crate::message::{Answer, Request};
 use crate::path::{base, name_and_track};
 use crate::player::State;
 use crate::session::{Carrier, Outlet, Session, Show};
-use crate::transport::{Offer, choose};
+use crate::transport::{Asker, Granted, Mode, Offer, choose};
 use crate::turn::Engine;
 
 impl Engine {
@@ -24,6 +25,9 @@ impl Engine {
         (show, now): (Show, Time),
     ) -> Result<Answer, StatusCode> {
         let (name, _) = name_and_track(&request.path).ok_or(StatusCode::NotFound)?;
+        if !takes_ranges(request) {
+            return Err(StatusCode::HeaderFieldNotValidForResource);
+        }
         let connection = self.connections.get(&number);
         let connection = connection.ok_or(StatusCode::InternalServerError)?;
         let peer = connection.peer.ip().to_canonical();
@@ -35,7 +39,7 @@ impl Engine {
         if is_full || own.count() >= self.settings.per_address {
             return Err(StatusCode::NotEnoughBandwidth);
         }
-        let carrier = match offer(request)? {
+        let carrier = match self.offer(number, request)? {
             Offer::Udp(..) => Carrier::Udp,
             Offer::Interleaved(_) => Carrier::Interleaved,
         };
@@ -50,6 +54,9 @@ impl Engine {
             peer,
             local: connection.local.ip().to_canonical(),
             connection: number,
+            version: request.spoken(),
+            played: None,
+            sought: false,
             asker: None,
             carrier,
             outlets: Vec::new(),
@@ -66,10 +73,24 @@ impl Engine {
         }
         let answer = self.add(number, request, key);
         match answer.is_ok() {
-            true => self.counts.sessions.one(),
+            true => {
+                self.counts.sessions.one();
+                self.remember(number, request, key);
+            }
             false => self.remove(key),
         }
         answer
+    }
+
+    /// What follows in the same pipeline is about this session (RFC 7826 section 18.33).
+    fn remember(&mut self, number: u64, request: &Request, key: u64) {
+        let pipeline = request.header(&headers::PIPELINED_REQUESTS);
+        let (Some(pipeline), Some(session)) = (pipeline, self.sessions.get(&key)) else {
+            return;
+        };
+        if let Some(connection) = self.connections.get_mut(&number) {
+            connection.pipeline(pipeline, &session.id);
+        }
     }
 
     /// A further track of a session.
@@ -83,7 +104,7 @@ impl Engine {
 
     fn add(&mut self, number: u64, request: &Request, key: u64) -> Result<Answer, StatusCode> {
         let gone = StatusCode::SessionNotFound;
-        let offer = offer(request)?;
+        let offer = self.offer(number, request)?;
         let (name, track) = name_and_track(&request.path).ok_or(StatusCode::NotFound)?;
         let (track, place, rate) = self.find_track(key, (name, track))?;
         let session = self.sessions.get_mut(&key).ok_or(gone)?;
@@ -94,11 +115,12 @@ impl Engine {
         let wrong = StatusCode::UnsupportedTransport;
         let own = self.datagrams.ports(session.peer);
         let (pair, own) = match (offer, session.carrier) {
-            (Offer::Udp(rtp, rtcp), Carrier::Udp) => ((rtp, rtcp), own.ok_or(wrong)?),
+            (Offer::Udp(ports), Carrier::Udp) => ((ports.rtp, ports.rtcp), own.ok_or(wrong)?),
             (Offer::Interleaved(wanted), Carrier::Interleaved) if session.connection == number => {
                 let connection = self.connections.get_mut(&number).ok_or(gone)?;
                 let (rtp, rtcp) = connection.channels(wanted, key).ok_or(wrong)?;
-                ((rtp.into(), rtcp.into()), (0, 0))
+                let pair = (rtp.into(), rtcp.into());
+                (pair, pair)
             }
             _ => return Err(wrong),
         };
@@ -111,10 +133,30 @@ impl Engine {
             stream: Stream::new(ssrc, rate, u16::from_be_bytes([e, f])),
             valve: Valve::default(),
         });
-        let transport = session.transport(pair, ssrc, own);
-        Ok(session
+        let granted = Granted {
+            offer,
+            own,
+            hosts: (session.peer, session.local),
+            ssrc: Some(ssrc),
+        };
+        let answer = session
             .spoken(Answer::ok())
-            .with(headers::TRANSPORT, transport))
+            .with(headers::TRANSPORT, granted.to_string());
+        Ok(session.properties(answer))
+    }
+
+    /// How a client wants its packets, as far as it can have them so.
+    fn offer(&self, number: u64, request: &Request) -> Result<Offer, StatusCode> {
+        let connection = self.connections.get(&number);
+        let connection = connection.ok_or(StatusCode::InternalServerError)?;
+        let asker = Asker {
+            peer: connection.peer.ip().to_canonical(),
+            is_secure: connection.is_secure(),
+            mode: Mode::Play,
+        };
+        let header = request.header(&headers::TRANSPORT);
+        let offer = header.and_then(|header| choose(header, asker));
+        offer.ok_or(StatusCode::UnsupportedTransport)
     }
 
     /// The number of a track in URLs, its place in what the session plays, and its clock rate.
@@ -153,13 +195,7 @@ impl Engine {
     }
 }
 
-fn offer(request: &Request) -> Result<Offer, StatusCode> {
-    let header = request.header(&headers::TRANSPORT);
-    let offer = header.and_then(choose);
-    offer.ok_or(StatusCode::UnsupportedTransport)
-}
-
-fn random<const N: usize>() -> Result<[u8; N], StatusCode> {
+pub(crate) fn random<const N: usize>() -> Result<[u8; N], StatusCode> {
     let mut bytes = [0; N];
     let filled = rand::fill(&mut bytes);
     filled.map_err(|_| StatusCode::InternalServerError)?;

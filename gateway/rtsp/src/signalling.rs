@@ -3,16 +3,15 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use rtsp_types::headers::{self, HeaderName};
+use rtsp_types::headers;
 use rtsp_types::{Method, StatusCode, Version};
 use sangam_model::Time;
 
-use crate::egress::Onset;
+use crate::features::{dress, missing};
 use crate::film::Film;
 use crate::message::{Answer, Request};
 use crate::path::{Named, base, name_and_track, named};
-use crate::player::{Player, State, Wish};
-use crate::range::{self, Part};
+use crate::player::Player;
 use crate::reading::{Done, Reader};
 use crate::sdp::{self, About};
 use crate::session::{Reel, Session, Show};
@@ -23,8 +22,9 @@ const PUBLIC: &str =
 
 impl Engine {
     /// Answers a request, or lets it wait for a disk.
-    pub(crate) fn request(&mut self, number: u64, request: Request, now: Time) {
+    pub(crate) fn request(&mut self, number: u64, mut request: Request, now: Time) {
         self.counts.requests.one();
+        self.follow(number, &mut request);
         if let Some(answer) = self.turn_away(number, &request, now) {
             return self.answer(number, &request, answer);
         }
@@ -32,6 +32,11 @@ impl Engine {
             && let Some(session) = self.sessions.get_mut(&session)
         {
             session.heard = now;
+        }
+        if let Some(feed) = self.feed(number, &request)
+            && let Some(feed) = self.feeds.get_mut(&feed)
+        {
+            feed.heard = now;
         }
         let answer = match self.check(&request) {
             Err(status) => Some(Answer::new(status)),
@@ -50,11 +55,24 @@ impl Engine {
         self.tell_askers(now);
     }
 
+    /// RFC 7826 section 18.33: a request behind a SETUP that was not answered yet is about its
+    /// session.
+    fn follow(&self, number: u64, request: &mut Request) {
+        if request.session.is_some() {
+            return;
+        }
+        let pipeline = request.header(&headers::PIPELINED_REQUESTS);
+        let connection = self.connections.get(&number);
+        let session = pipeline.and_then(|pipeline| connection?.pipelined(pipeline));
+        request.session = session.map(str::to_owned);
+    }
+
     /// What cannot be answered otherwise.
     pub(crate) fn nonsense(&mut self, number: u64) {
         self.counts.malformed.one();
         if let Some(connection) = self.connections.get_mut(&number) {
-            connection.answer(Answer::new(StatusCode::BadRequest), None);
+            let to = (Version::V1_0, None);
+            connection.answer(Answer::new(StatusCode::BadRequest), to);
             // Where the next request would begin is not known.
             connection.is_closing = true;
         }
@@ -110,19 +128,32 @@ impl Engine {
         if request.sequence.is_none() {
             return Err(StatusCode::BadRequest);
         }
-        if request.version != Version::V1_0 {
+        if request.version.is_none() {
             return Err(StatusCode::RTSPVersionNotSupported);
         }
-        match request.header(&headers::REQUIRE) {
-            Some(_) => Err(StatusCode::OptionNotSupported),
-            None => Ok(()),
+        match missing(request).is_empty() {
+            true => Ok(()),
+            false => Err(StatusCode::OptionNotSupported),
         }
     }
 
     /// `None`: the answer comes later.
     fn perform(&mut self, number: u64, request: &Request, now: Time) -> Option<Answer> {
+        if request.method != Method::Options
+            && let Some(key) = self.feed(number, request)
+        {
+            return self.perform_feed((number, key), request, now);
+        }
         let answer = match &request.method {
-            Method::Options => Ok(Answer::ok().with(headers::PUBLIC, PUBLIC)),
+            Method::Options => Ok(Answer::ok().with(headers::PUBLIC, self.public(request))),
+            // RFC 7826 has neither.
+            Method::Announce if !request.is_second() => self.announce(number, request),
+            Method::Record if self.ingest.is_some() && !request.is_second() => {
+                Err(StatusCode::SessionNotFound)
+            }
+            Method::Setup if self.sets_up_feed(number, request) => {
+                self.set_up_feed(number, request, now)
+            }
             Method::Describe => return self.look_up(number, request, now),
             Method::Setup if request.session().is_none() => {
                 return self.look_up(number, request, now);
@@ -141,6 +172,14 @@ impl Engine {
         Some(answer.unwrap_or_else(Answer::new))
     }
 
+    /// The methods that there are.
+    fn public(&self, request: &Request) -> String {
+        match self.ingest.is_some() && !request.is_second() {
+            true => format!("{PUBLIC}, ANNOUNCE, RECORD"),
+            false => PUBLIC.to_owned(),
+        }
+    }
+
     /// Sends an answer, and counts it if it is a refusal.
     pub(crate) fn answer(&mut self, number: u64, request: &Request, mut answer: Answer) {
         let counts = &self.counts;
@@ -148,13 +187,19 @@ impl Engine {
             StatusCode::BadRequest => Some(&counts.malformed),
             StatusCode::Forbidden => Some(&counts.forbidden),
             StatusCode::NotFound => Some(&counts.not_found),
+            StatusCode::MethodNotAllowed => Some(&counts.not_allowed),
+            StatusCode::RequestMessageBodyTooLarge | StatusCode::UnsupportedMediaType => {
+                Some(&counts.wrong_description)
+            }
             StatusCode::ParameterNotUnderstood => Some(&counts.unknown_parameter),
             StatusCode::NotEnoughBandwidth => Some(&counts.sessions_refused),
             StatusCode::SessionNotFound => Some(&counts.no_session),
             StatusCode::MethodNotValidInThisState | StatusCode::AggregateOperationNotAllowed => {
                 Some(&counts.wrong_state)
             }
-            StatusCode::InvalidRange => Some(&counts.wrong_range),
+            StatusCode::InvalidRange | StatusCode::HeaderFieldNotValidForResource => {
+                Some(&counts.wrong_range)
+            }
             StatusCode::UnsupportedTransport => Some(&counts.wrong_transport),
             StatusCode::InternalServerError => Some(&counts.failed),
             StatusCode::ServiceUnavailable => Some(&counts.busy),
@@ -168,14 +213,24 @@ impl Engine {
         }
         match answer.status {
             StatusCode::OptionNotSupported => {
-                let options = request.header(&headers::REQUIRE).unwrap_or_default();
-                answer = answer.with(headers::UNSUPPORTED, options);
+                answer = answer.with(headers::UNSUPPORTED, missing(request).join(", "));
             }
-            StatusCode::NotImplemented => answer = answer.with(headers::PUBLIC, PUBLIC),
+            StatusCode::NotImplemented => {
+                answer = answer.with(headers::PUBLIC, self.public(request));
+            }
+            // RFC 2326 section 12.4.
+            StatusCode::MethodNotAllowed => {
+                answer = answer.with(headers::ALLOW, self.public(request));
+            }
+            // RFC 2326 section 10.3: what it could have been.
+            StatusCode::UnsupportedMediaType => {
+                answer = answer.with(headers::ACCEPT, "application/sdp");
+            }
             _ => {}
         }
         if let Some(connection) = self.connections.get_mut(&number) {
-            connection.answer(answer, request.sequence.as_deref());
+            let answer = dress(request, answer);
+            connection.answer(answer, (request.spoken(), request.sequence.as_deref()));
         }
     }
 
@@ -235,102 +290,6 @@ impl Engine {
         Ok(answer)
     }
 
-    /// RFC 2326 section 10.5: PLAY.
-    fn play(
-        &mut self,
-        number: u64,
-        request: &Request,
-        now: Time,
-    ) -> Result<Option<Answer>, StatusCode> {
-        let is_busy = self.readers.is_full();
-        let (key, session) = self.known(request)?;
-        let Show::Film(reel) = &mut session.show else {
-            return self.play_live(key, now).map(Some);
-        };
-        if is_busy {
-            return Err(StatusCode::ServiceUnavailable);
-        }
-        if session.asker.is_some() {
-            return Err(StatusCode::MethodNotValidInThisState);
-        }
-        let header = request.header(&headers::RANGE);
-        let part = match header {
-            Some(header) => range::part(header, reel.film.length),
-            None => Some(Part {
-                from: None,
-                until: None,
-            }),
-        };
-        let part = part.ok_or(StatusCode::InvalidRange)?;
-        let speed = range::speed(request.header(&headers::SPEED));
-        let wanted = range::scale(request.header(&headers::SCALE));
-        let scale = reel.scale(&session.outlets, wanted);
-        if reel.player.state == State::Playing && header.is_none() && !is_faster(request) {
-            // RFC 2326 section 10.5: it plays on.
-            let at = reel.player.at(now);
-            return Ok(Some(session.playing(at)));
-        }
-        let zero = reel.film.zero;
-        let from = match (part.from, reel.player.state) {
-            (Some(from), _) => Some(zero + from),
-            (None, State::Ready | State::Ended) => Some(zero),
-            // Pictures between key frames can only be shown from one on.
-            (None, _) if scale != reel.player.wish().scale => Some(reel.player.at(now)),
-            (None, _) => None,
-        };
-        session.asker = Some(number);
-        reel.player.start(Wish {
-            from,
-            until: part.until.map(|until| zero + until),
-            speed,
-            scale,
-        });
-        if let Some(job) = reel.player.job() {
-            self.readers.read(key, job);
-        }
-        Ok(None)
-    }
-
-    /// The session whose film a connection waits for.
-    fn waits_for(&self, number: u64) -> Option<u64> {
-        let mut sessions = self.sessions.iter();
-        let found = sessions.find(|(_, session)| session.asker == Some(number));
-        found.map(|(key, _)| *key)
-    }
-
-    /// Begins to play, if all is there, and says so.
-    fn begin(&mut self, key: u64, now: Time) {
-        let Some(session) = self.sessions.get_mut(&key) else {
-            return;
-        };
-        let Some(reel) = session.reel().filter(|reel| reel.player.is_set()) else {
-            return;
-        };
-        let is_broken = reel.player.is_broken();
-        if is_broken {
-            reel.player.state = State::Ready;
-        }
-        let asker = session.asker.take();
-        let begun = match is_broken {
-            true => None,
-            false => session.begin(now),
-        };
-        let Some((start, onsets)) = begun else {
-            return self.settle(asker, Answer::new(StatusCode::InternalServerError));
-        };
-        let info: Vec<_> = onsets
-            .into_iter()
-            .filter_map(|(number, onset)| Some(info(&session.base, number, onset?)))
-            .collect();
-        let mut answer = session.playing(start);
-        if !info.is_empty() {
-            answer = answer.with(headers::RTP_INFO, info.join(","));
-        }
-        self.counts.plays.one();
-        self.settle(asker, answer);
-        self.pace(key, now);
-    }
-
     /// Answers the request for which a connection waits.
     pub(crate) fn settle(&mut self, asker: Option<u64>, answer: Answer) {
         let Some(asker) = asker else {
@@ -341,32 +300,6 @@ impl Engine {
             self.answer(asker, &request, answer);
             self.roused.push(asker);
         }
-    }
-
-    /// RFC 2326 section 10.6: PAUSE.
-    fn pause(&mut self, request: &Request, now: Time) -> Result<Answer, StatusCode> {
-        let (_, session) = self.known(request)?;
-        let range = match &mut session.show {
-            Show::Film(reel) => {
-                match reel.player.state {
-                    State::Playing => reel.player.pause(),
-                    State::Paused | State::Ended => {}
-                    State::Ready | State::Starting => {
-                        return Err(StatusCode::MethodNotValidInThisState);
-                    }
-                }
-                reel.range(reel.player.at(now))
-            }
-            Show::Live(seat) if seat.state == State::Ready => {
-                return Err(StatusCode::MethodNotValidInThisState);
-            }
-            Show::Live(seat) => {
-                seat.state = State::Paused;
-                session.heard = now;
-                range::NOW.to_owned()
-            }
-        };
-        Ok(session.spoken(Answer::ok()).with(headers::RANGE, range))
     }
 
     /// RFC 2326 section 10.7: TEARDOWN.
@@ -385,7 +318,7 @@ impl Engine {
 
     /// RFC 2326 sections 10.8 and 10.9: there are no parameters, but a question keeps a session.
     fn parameter(&mut self, request: &Request) -> Result<Answer, StatusCode> {
-        if request.has_body {
+        if request.has_body() {
             return Err(StatusCode::ParameterNotUnderstood);
         }
         match request.session() {
@@ -411,19 +344,4 @@ impl Engine {
             .map(|session| (key, session))
             .ok_or(StatusCode::SessionNotFound)
     }
-}
-
-/// RFC 2326 section 12.33.
-pub(crate) fn info(base: &str, number: usize, onset: Onset) -> String {
-    let Onset {
-        sequence,
-        timestamp,
-    } = onset;
-    let url = sdp::control(base, number);
-    format!("url={url};seq={sequence};rtptime={timestamp}")
-}
-
-fn is_faster(request: &Request) -> bool {
-    let asks = |name: &HeaderName| request.header(name).is_some();
-    asks(&headers::SPEED) || asks(&headers::SCALE)
 }

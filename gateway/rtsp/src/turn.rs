@@ -2,28 +2,30 @@
 
 use std::collections::HashMap;
 use std::io;
-use std::net::{SocketAddr, TcpListener};
-use std::os::fd::AsFd;
+use std::net::SocketAddr;
+use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use rtsp_types::StatusCode;
 use sangam_io::clock;
 use sangam_io::poll::{Event, Events, Interest, Poller};
-use sangam_io::tcp;
 use sangam_io::timer::Wheel;
 use sangam_io::wake::Sleeper;
 use sangam_model::Time;
 
-use crate::auth::Guard;
+use crate::accept::Listeners;
+use crate::auth::{Credentials, Guard};
 use crate::connection::{Connection, End, Said};
-use crate::counts::Counts;
-use crate::datagrams::Datagrams;
+use crate::counts::{Counts, Levels};
+use crate::datagrams::{Datagrams, is_picture_lost};
+use crate::ingest::{Feed, Ingest};
 use crate::live::Live;
 use crate::message::Answer;
 use crate::player::State;
 use crate::reading::Readers;
-use crate::server::Settings;
+use crate::server::{Settings, Shared};
 use crate::session::{Carrier, Session, Show};
 
 /// Tokens of the poller: listeners below, datagrams, the sleeper and the broker's client here,
@@ -31,9 +33,9 @@ use crate::session::{Carrier, Session, Show};
 const SLEEPER: u64 = 1_000;
 const DATAGRAMS: u64 = 1_001;
 const BROKER: u64 = 1_002;
+const INGEST: u64 = 1_003;
 const CONNECTIONS: u64 = 2_000;
-const SWEEP_EVERY: Duration = Duration::from_secs(1);
-const ACCEPTS_MAX: usize = 64;
+pub(crate) const SWEEP_EVERY: Duration = Duration::from_secs(1);
 
 /// What a timer is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -50,16 +52,20 @@ pub(crate) enum Key {
 pub(crate) struct Engine {
     pub(crate) settings: Settings,
     pub(crate) counts: Arc<Counts>,
+    levels: Arc<Levels>,
     pub(crate) guard: Option<Guard>,
-    poller: Poller,
+    pub(crate) poller: Poller,
     sleeper: Sleeper,
-    listeners: Vec<TcpListener>,
-    /// Whether the poller looks at them.
-    listens: bool,
+    pub(crate) listeners: Listeners,
     pub(crate) datagrams: Datagrams,
     pub(crate) readers: Readers,
     /// What is published now, if there is a broker.
     pub(crate) live: Option<Live>,
+    /// What comes in, if that is wanted.
+    pub(crate) ingest: Option<Ingest>,
+    pub(crate) feeds: HashMap<u64, Feed>,
+    /// Judges those who publish.
+    pub(crate) publishers: Option<Guard>,
     pub(crate) wheel: Wheel<Key>,
     pub(crate) connections: HashMap<u64, Connection>,
     pub(crate) sessions: HashMap<u64, Session>,
@@ -74,73 +80,73 @@ impl Engine {
     /// Listens.
     pub(crate) fn new(
         settings: Settings,
-        mut live: Option<Live>,
+        (mut live, mut ingest): (Option<Live>, Option<Ingest>),
         sleeper: Sleeper,
-        counts: Arc<Counts>,
+        shared: Shared,
     ) -> io::Result<Self> {
-        let guard = settings.credentials.clone().map(|credentials| {
-            let guard = Guard::new(credentials);
-            guard.ok_or_else(|| io::Error::other("the system gives no random numbers"))
-        });
-        let guard = guard.transpose()?;
+        let guard = guard_of(settings.credentials.clone())?;
+        let publishers = guard_of(settings.publishers.clone())?;
         let poller = Poller::new()?;
-        let mut listeners = Vec::new();
-        for (token, address) in (0..).zip(&settings.listen) {
-            if address.port() != 0 {
-                tcp::is_free(*address)?;
-            }
-            let listener = tcp::listen(*address)?;
-            poller.add(listener.as_fd(), token, Interest::Read)?;
-            listeners.push(listener);
-        }
+        let listeners = Listeners::open(&settings, shared.certificate, &poller)?;
         poller.add(sleeper.fd(), SLEEPER, Interest::Read)?;
-        let hosts = settings.listen.iter().map(SocketAddr::ip);
-        let datagrams = Datagrams::open(hosts)?;
+        let hosts = settings.listen.iter().chain(&settings.listen_tls);
+        let datagrams = Datagrams::open(hosts.map(SocketAddr::ip))?;
         for fd in datagrams.fds() {
             poller.add(fd, DATAGRAMS, Interest::Read)?;
         }
         if let Some(live) = &mut live {
             poller.add(live.client.fd(), BROKER, Interest::Read)?;
         }
+        if let Some(ingest) = &mut ingest {
+            poller.add(ingest.client.fd(), INGEST, Interest::Read)?;
+        }
         let readers = Readers::start(settings.archive.clone(), &|| sleeper.waker())?;
         let now = clock::now();
         let mut wheel = Wheel::new(now);
         wheel.set(Key::Sweep, now + SWEEP_EVERY);
-        Ok(Self {
+        let engine = Self {
             settings,
-            counts,
+            counts: shared.counts,
+            levels: shared.levels,
             guard,
             poller,
             sleeper,
             listeners,
-            listens: true,
             datagrams,
             readers,
             live,
+            ingest,
+            feeds: HashMap::new(),
+            publishers,
             wheel,
             connections: HashMap::new(),
             sessions: HashMap::new(),
             next: CONNECTIONS,
             roused: Vec::new(),
             events: Events::with_capacity(256),
-        })
+        };
+        engine.measure(now);
+        Ok(engine)
     }
 
-    /// Where it listens.
-    pub(crate) fn addresses(&self) -> io::Result<Vec<SocketAddr>> {
-        self.listeners.iter().map(TcpListener::local_addr).collect()
+    /// Where it listens, without and with TLS.
+    pub(crate) fn addresses(&self) -> io::Result<[Vec<SocketAddr>; 2]> {
+        self.listeners.addresses()
     }
 
     /// Waits for something, and does it.
     pub(crate) fn turn(&mut self) -> io::Result<()> {
         self.sleeper.arm();
         self.hear(clock::now());
+        self.heed();
         // What was read before the sleep was announced woke nobody.
         self.finish_reads();
         let now = clock::now();
-        let timeout = match &self.live {
-            Some(live) if live.has_more => Some(Duration::ZERO),
-            _ => self.wheel.deadline().map(|at| at.since(now)),
+        let has_more = self.live.as_ref().is_some_and(|live| live.has_more)
+            || self.ingest.as_ref().is_some_and(|ingest| ingest.has_more);
+        let timeout = match has_more {
+            true => Some(Duration::ZERO),
+            false => self.wheel.deadline().map(|at| at.since(now)),
         };
         let waited = self.poller.wait(&mut self.events, timeout);
         self.sleeper.disarm();
@@ -152,7 +158,7 @@ impl Engine {
         }
         for event in events {
             match event.token {
-                SLEEPER | DATAGRAMS | BROKER => {}
+                SLEEPER | DATAGRAMS | BROKER | INGEST => {}
                 token if token >= CONNECTIONS => self.connection(event, now),
                 token => self.accept(token, now),
             }
@@ -170,6 +176,21 @@ impl Engine {
         Ok(())
     }
 
+    /// Tells what there is now.
+    pub(crate) fn measure(&self, now: Time) {
+        let is_up = |live: &Live| u64::from(live.client.up().is_some());
+        let all = [
+            (&self.levels.connections, self.connections.len() as u64),
+            (&self.levels.players, self.sessions.len() as u64),
+            (&self.levels.publishers, self.feeds.len() as u64),
+            (&self.levels.broker, self.live.as_ref().map_or(0, is_up)),
+            (&self.levels.swept, now.as_micros()),
+        ];
+        for (level, value) in all {
+            level.store(value, Ordering::Relaxed);
+        }
+    }
+
     fn finish_reads(&mut self) {
         let now = clock::now();
         while let Some(done) = self.readers.done() {
@@ -177,62 +198,6 @@ impl Engine {
         }
         while let Some(number) = self.roused.pop() {
             self.converse(number, now);
-        }
-    }
-
-    fn accept(&mut self, token: u64, now: Time) {
-        for _ in 0..ACCEPTS_MAX {
-            let listener = usize::try_from(token).ok();
-            let Some(listener) = listener.and_then(|token| self.listeners.get(token)) else {
-                return;
-            };
-            match tcp::accept(listener) {
-                Ok(Some((stream, peer))) => {
-                    let ip = peer.ip();
-                    let all = self.connections.values();
-                    let own = all.filter(|known| known.peer.ip() == ip).count();
-                    let is_full = self.connections.len() >= self.settings.connections_max;
-                    if is_full || own >= self.settings.per_address {
-                        self.counts.connections_refused.one();
-                        continue;
-                    }
-                    let Ok(connection) = Connection::new(stream, peer, now) else {
-                        continue;
-                    };
-                    let number = self.number();
-                    let fd = connection.fd();
-                    if self.poller.add(fd, number, Interest::Read).is_err() {
-                        self.counts.connections_refused.one();
-                        continue;
-                    }
-                    self.counts.connections.one();
-                    self.connections.insert(number, connection);
-                }
-                Ok(None) => return,
-                Err(error) => {
-                    tracing::warn!(%error, "no RTSP connection is accepted for a second");
-                    self.counts.connections_refused.one();
-                    return self.listen(false);
-                }
-            }
-        }
-    }
-
-    /// Looks at the listeners, or leaves them alone until the next sweep: what cannot be accepted
-    /// waits in the kernel, and would keep the thread awake.
-    fn listen(&mut self, wanted: bool) {
-        if wanted == self.listens {
-            return;
-        }
-        self.listens = wanted;
-        for (token, listener) in (0..).zip(&self.listeners) {
-            let done = match wanted {
-                true => self.poller.add(listener.as_fd(), token, Interest::Read),
-                false => self.poller.remove(listener.as_fd()),
-            };
-            if let Err(error) = done {
-                tracing::error!(%error, "an RTSP listener is lost");
-            }
         }
     }
 
@@ -276,19 +241,28 @@ impl Engine {
                 None => break,
                 Some(Said::Request(request)) => self.request(number, request, now),
                 Some(Said::Nonsense) => self.nonsense(number),
-                Some(Said::Packet(channel, picture_lost)) => {
-                    let key = connection.channels.get(&channel).copied();
-                    let session = key.and_then(|key| self.sessions.get_mut(&key));
-                    if let Some(session) = session {
-                        session.heard = now;
-                    }
-                    if let Some(key) = key.filter(|_| picture_lost) {
-                        self.picture_lost(key, channel.into(), now);
-                    }
-                }
+                Some(Said::Packet(channel, body)) => self.packet(number, (channel, body), now),
             }
         }
         self.flush(number, now);
+    }
+
+    /// Takes a packet that came within a connection.
+    fn packet(&mut self, number: u64, (channel, body): (u8, Range<usize>), now: Time) {
+        if self.take_interleaved(number, (channel, body.clone()), now) {
+            return;
+        }
+        let Some(connection) = self.connections.get(&number) else {
+            return;
+        };
+        let key = connection.channels.get(&channel).copied();
+        let picture_lost = is_picture_lost(connection.bytes(body));
+        if let Some(session) = key.and_then(|key| self.sessions.get_mut(&key)) {
+            session.heard = now;
+        }
+        if let Some(key) = key.filter(|_| picture_lost) {
+            self.picture_lost(key, channel.into(), now);
+        }
     }
 
     /// Sends what waits for a client.
@@ -317,16 +291,18 @@ impl Engine {
     }
 
     /// Ends a connection, and the sessions that cannot do without.
-    fn close(&mut self, number: u64, end: End) {
-        let Some(connection) = self.connections.remove(&number) else {
+    pub(crate) fn close(&mut self, number: u64, end: End) {
+        let Some(mut connection) = self.connections.remove(&number) else {
             return;
         };
+        connection.end();
         // Closing the descriptor ends the watch as well.
         drop(connection);
         match end {
             End::Closed => {}
             End::Flooded => self.counts.connections_flooded.one(),
             End::Unread => self.counts.connections_unread.one(),
+            End::Insecure => self.counts.connections_insecure.one(),
         }
         let ends = |session: &Session| {
             let is_playing = matches!(session.state(), State::Playing | State::Starting);
@@ -338,6 +314,15 @@ impl Engine {
         self.counts.sessions_abandoned.add(ended.len() as u64);
         for session in ended {
             self.remove(session);
+        }
+        let ended = self
+            .feeds
+            .iter()
+            .filter(|(_, feed)| feed.connection == number);
+        let ended: Vec<_> = ended.map(|(feed, _)| *feed).collect();
+        self.counts.sessions_abandoned.add(ended.len() as u64);
+        for feed in ended {
+            self.remove_feed(feed);
         }
     }
 
@@ -356,14 +341,9 @@ impl Engine {
         self.settle(gone.asker, Answer::new(StatusCode::SessionNotFound));
     }
 
-    /// Receiver reports say that somebody is there, and what he lost.
+    /// Receiver reports say that somebody is there, and what he lost; what publishers send goes on.
     fn reports(&mut self, now: Time) {
-        // One pass over the sessions, however much of it is junk.
-        let mut sources: HashMap<_, bool> = HashMap::new();
-        for (source, picture_lost) in self.datagrams.heard() {
-            let source = (source.ip().to_canonical(), source.port());
-            *sources.entry(source).or_default() |= picture_lost;
-        }
+        let sources = self.take_datagrams(now);
         let mut lost = Vec::new();
         for (key, session) in &mut self.sessions {
             if session.carrier != Carrier::Udp {
@@ -383,45 +363,12 @@ impl Engine {
             self.picture_lost(key, rtcp, now);
         }
     }
+}
 
-    /// Ends whom nobody hears of.
-    fn sweep(&mut self, now: Time) {
-        self.wheel.set(Key::Sweep, now + SWEEP_EVERY);
-        self.listen(true);
-        self.sweep_live(now);
-        let Settings {
-            timeout, patience, ..
-        } = self.settings;
-        let is_silent = |heard: Time| now.since(heard) >= timeout;
-        let stuck = self.connections.iter().filter(|(_, connection)| {
-            let since = connection.waits_since;
-            since.is_some_and(|since| now.since(since) >= patience)
-        });
-        let stuck: Vec<_> = stuck.map(|(number, _)| *number).collect();
-        for number in stuck {
-            self.close(number, End::Unread);
-        }
-        // Who takes a film within a connection is there; of what is live nothing may come.
-        let gone = self.sessions.iter().filter(|(_, session)| {
-            let is_film = matches!(session.show, Show::Film(_));
-            let is_playing = is_film && session.state() == State::Playing;
-            let reads = session.carrier == Carrier::Interleaved && is_playing;
-            !reads && is_silent(session.heard)
-        });
-        let gone: Vec<_> = gone.map(|(number, _)| *number).collect();
-        self.counts.sessions_expired.add(gone.len() as u64);
-        for number in gone {
-            self.remove(number);
-        }
-        let idle = self.connections.iter().filter(|(number, connection)| {
-            let mut sessions = self.sessions.values();
-            let has_session = sessions.any(|session| session.connection == **number);
-            !has_session && is_silent(connection.heard)
-        });
-        let idle: Vec<_> = idle.map(|(number, _)| *number).collect();
-        self.counts.connections_idle.add(idle.len() as u64);
-        for number in idle {
-            self.close(number, End::Closed);
-        }
-    }
+fn guard_of(credentials: Option<Credentials>) -> io::Result<Option<Guard>> {
+    let guard = credentials.map(|credentials| {
+        let guard = Guard::new(credentials);
+        guard.ok_or_else(|| io::Error::other("the system gives no random numbers"))
+    });
+    guard.transpose()
 }

@@ -1,22 +1,26 @@
 //! `sangam archive serve`: the recordings by RTSP, and with a broker what is published now.
 
 use std::fs;
-use std::path::Path;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use sangam_client::{Buffers, Client, ClientOptions};
-use sangam_rtsp::{Counted, Credentials, Rtsp, Settings};
+use sangam_rtsp::{Counted, Credentials, Links, Rtsp, Settings};
 use serde_json::{Map, Value, json};
 
 use super::mover::Mover;
 use crate::cli::{ArchiveServeArgs, Place};
+use crate::commands::config;
 use crate::commands::peer::{self, Length, Pass};
 use crate::commands::table::{self, Live};
+use crate::config::{Config, ConfigError, Problem, Rtsp as Section, Tls, check};
 use crate::exit::{Exit, Failure, io};
-use crate::output;
 use crate::stop::Stop;
+use crate::{assemble, http, output};
 
 /// How often the counts are shown, and how soon the wish to end is noticed.
 const SECOND: Duration = Duration::from_secs(1);
@@ -30,46 +34,29 @@ const HEAD: [&str; 3] = ["COUNT", "WHAT", "NUMBER"];
 /// Serves until the user's patience ends.
 pub(super) fn run(place: &Place, options: &ArchiveServeArgs, as_json: bool) -> Result<(), Failure> {
     let stop = Stop::on_signals().map_err(io("cannot wait for signals"))?;
-    let credentials = options
-        .credentials
-        .as_deref()
-        .map(credentials)
-        .transpose()?;
-    let is_open = options
-        .listen
-        .iter()
-        .any(|address| !address.ip().is_loopback());
-    if is_open && credentials.is_none() {
-        tracing::warn!(
-            "whoever reaches this address may see every recording, and every topic of the broker: \
-             no --credentials"
-        );
-    }
-    let connections_max = connections(options.players, open_files());
-    if connections_max < options.players {
-        tracing::warn!(
-            "{connections_max} connections instead of {}: raise the limit of open files by \
-             `ulimit -Hn`, or LimitNOFILE= in the service",
-            options.players
-        );
-    }
-    let (client, mut pass) = broker(options)?.unzip();
-    let is_live = client.is_some();
-    let settings = Settings {
-        listen: options.listen.clone(),
-        archive: place.folder.clone(),
-        credentials,
-        connections_max,
-        sessions_max: options.players,
-        per_address: options.players_per_address,
-        ..Settings::default()
+    let config = configuration(options)?;
+    let settings = settings(place, &config.rtsp)?;
+    let (live, mut pass) = broker(&config.rtsp, options)?.unzip();
+    // A second one, as a publisher does not hear itself.
+    let ingest = match config.rtsp.ingest {
+        true => broker(&config.rtsp, options)?.map(|(client, _)| client),
+        false => None,
     };
-    let server = Rtsp::start(settings, client).map_err(|error| {
+    let is_live = live.is_some();
+    let links = Links { live, ingest };
+    let server = Rtsp::start(settings, links).map_err(|error| {
         let hint = "stop the program that holds the port, or choose another by --listen";
         Failure::new(Exit::Configuration, format!("RTSP: {error}")).hint(hint)
     })?;
+    let server = Arc::new(server);
+    let mut shown = Shown::new(&config.tls, &server)?;
+    let http = config
+        .rtsp
+        .http
+        .map(|address| http::Aside::start(address, Arc::clone(&server)));
+    let http = http.transpose()?;
     let mover = Mover::start(place, options.move_rate, &stop)?;
-    announce(&server, is_live, as_json);
+    announce(&server, (is_live, http.as_ref()), as_json);
     let mut live = Live::new();
     while !stop.is_set() {
         let second = Length::new(Some(SECOND.as_secs()));
@@ -79,6 +66,7 @@ pub(super) fn run(place: &Place, options: &ArchiveServeArgs, as_json: bool) -> R
         if let Some(token) = pass.as_mut().and_then(Pass::renewed) {
             server.set_token(token);
         }
+        shown.renew(&server);
         match as_json {
             true => output::json_line(&to_json("second", &server.counts())),
             false => live.show(&text(&server.counts())),
@@ -91,23 +79,107 @@ pub(super) fn run(place: &Place, options: &ArchiveServeArgs, as_json: bool) -> R
     Ok(())
 }
 
+/// File, variables and options together.
+fn configuration(options: &ArchiveServeArgs) -> Result<Config, Failure> {
+    let mut config = config::read(&options.file, &Config::default())?;
+    let Config { rtsp, tls, .. } = &mut config;
+    let all = |given: &[SocketAddr], known: &mut Vec<SocketAddr>| {
+        if !given.is_empty() {
+            *known = given.to_vec();
+        }
+    };
+    // Who names an address for TLS only wants no other.
+    if !options.listen_tls.is_empty() && options.file.config.is_none() {
+        rtsp.listen.clear();
+    }
+    all(&options.listen, &mut rtsp.listen);
+    all(&options.listen_tls, &mut rtsp.listen_tls);
+    if !options.broker.is_empty() {
+        let addresses = options.broker.iter();
+        rtsp.brokers = addresses.map(ToString::to_string).collect();
+    }
+    rtsp.http = options.http.or(rtsp.http);
+    rtsp.ingest |= options.ingest;
+    let path = |given: &Option<PathBuf>, known: &mut Option<PathBuf>| {
+        if given.is_some() {
+            known.clone_from(given);
+        }
+    };
+    path(&options.credentials, &mut rtsp.credentials);
+    path(&options.ingest_credentials, &mut rtsp.ingest_credentials);
+    path(&options.certificate, &mut tls.certificate);
+    path(&options.key, &mut tls.key);
+    rtsp.players = options.players.unwrap_or(rtsp.players);
+    let per_address = options.players_per_address;
+    rtsp.players_per_address = per_address.unwrap_or(rtsp.players_per_address);
+    let wrong = check(&config);
+    if wrong.is_empty() {
+        return Ok(config);
+    }
+    let problems = wrong.into_iter();
+    let problems = problems.map(|(place, message)| Problem { place, message });
+    Err(config::failure(&ConfigError(problems.collect())))
+}
+
+/// What the server is started with; whoever should know of something is told.
+fn settings(place: &Place, rtsp: &Section) -> Result<Settings, Failure> {
+    let read = |path: &Option<PathBuf>| path.as_deref().map(credentials).transpose();
+    let credentials = read(&rtsp.credentials)?;
+    let publishers = read(&rtsp.ingest_credentials)?.or_else(|| credentials.clone());
+    let mut all = rtsp.listen.iter().chain(&rtsp.listen_tls);
+    let is_open = all.any(|address| !address.ip().is_loopback());
+    if is_open && credentials.is_none() {
+        tracing::warn!(
+            "whoever reaches this address may see every recording, and every topic of the broker: \
+             no --credentials"
+        );
+    }
+    if is_open && rtsp.ingest && publishers.is_none() {
+        tracing::warn!("whoever reaches this address may publish: no --ingest-credentials");
+    }
+    let connections_max = connections(rtsp.players, open_files());
+    if connections_max < rtsp.players {
+        tracing::warn!(
+            "{connections_max} connections instead of {}: raise the limit of open files by \
+             `ulimit -Hn`, or LimitNOFILE= in the service",
+            rtsp.players
+        );
+    }
+    Ok(Settings {
+        listen: rtsp.listen.clone(),
+        listen_tls: rtsp.listen_tls.clone(),
+        archive: place.folder.clone(),
+        credentials,
+        publishers,
+        connections_max,
+        sessions_max: rtsp.players,
+        per_address: rtsp.players_per_address,
+        ..Settings::default()
+    })
+}
+
 /// Says where what is played.
-fn announce(server: &Rtsp, is_live: bool, as_json: bool) {
-    for address in server.addresses() {
-        tracing::info!("recordings are played at rtsp://{address}/archive/RECORDING");
+fn announce(server: &Rtsp, (is_live, http): (bool, Option<&http::Aside>), as_json: bool) {
+    let plain = server.addresses().iter().map(|address| ("rtsp", address));
+    let secure = server.addresses_tls().iter();
+    for (scheme, address) in plain.chain(secure.map(|address| ("rtsps", address))) {
+        tracing::info!("recordings are played at {scheme}://{address}/archive/RECORDING");
         if is_live {
-            tracing::info!("topics are played at rtsp://{address}/live/TOPIC");
+            tracing::info!("topics are played at {scheme}://{address}/live/TOPIC");
         }
     }
     if as_json {
-        let addresses = server.addresses();
-        output::json_line(&json!({ "event": "ready", "rtsp": addresses, "live": is_live }));
+        output::json_line(&json!({
+            "event": "ready", "rtsp": server.addresses(), "rtsps": server.addresses_tls(),
+            "http": http.map(http::Aside::address), "live": is_live,
+        }));
     }
 }
 
 /// The client of the broker, if one is named. Recordings are served while it is not reached.
-fn broker(options: &ArchiveServeArgs) -> Result<Option<(Client, Pass)>, Failure> {
-    if options.broker.is_empty() {
+fn broker(rtsp: &Section, options: &ArchiveServeArgs) -> Result<Option<(Client, Pass)>, Failure> {
+    let addresses = rtsp.addresses();
+    if addresses.is_empty() {
         return Ok(None);
     }
     let client = ClientOptions {
@@ -116,14 +188,67 @@ fn broker(options: &ArchiveServeArgs) -> Result<Option<(Client, Pass)>, Failure>
             small: 2 * QUEUE,
             large: 256,
         },
-        // Key frames are asked for, nothing else is sent.
-        send_buffers: Buffers {
-            small: 256,
-            large: 1,
+        // Without cameras key frames are asked for, and nothing else is sent.
+        send_buffers: match rtsp.ingest {
+            true => ClientOptions::default().send_buffers,
+            false => Buffers {
+                small: 256,
+                large: 1,
+            },
         },
         ..ClientOptions::default()
     };
-    peer::begin(&options.broker, &options.peer, client).map(Some)
+    peer::begin(&addresses, &options.peer, client).map(Some)
+}
+
+/// The certificate that is shown, and the files that newer ones come by.
+struct Shown {
+    tls: Tls,
+    /// What stood in them last.
+    files: Option<[Vec<u8>; 2]>,
+}
+
+impl Shown {
+    /// Shows what there is.
+    fn new(tls: &Tls, server: &Rtsp) -> Result<Self, Failure> {
+        let mut shown = Self {
+            tls: tls.clone(),
+            files: None,
+        };
+        shown.files = shown.read();
+        shown.show(server)?;
+        Ok(shown)
+    }
+
+    /// Shows a newer one, if there is one. To be called every second or so.
+    fn renew(&mut self, server: &Rtsp) {
+        // Whoever writes it may be at it just now.
+        let Some(files) = self.read() else {
+            return;
+        };
+        if self.files.as_ref() == Some(&files) {
+            return;
+        }
+        self.files = Some(files);
+        match self.show(server) {
+            Ok(()) => tracing::info!("the certificate was read again"),
+            Err(error) => tracing::warn!(%error, "the certificate stays as it was"),
+        }
+    }
+
+    fn show(&self, server: &Rtsp) -> Result<(), Failure> {
+        let (identity, _) = assemble::certificate(&self.tls)?;
+        let Some(identity) = identity else {
+            return Ok(());
+        };
+        let shown = server.show(&identity);
+        shown.map_err(|error| Failure::new(Exit::Configuration, error.to_string()))
+    }
+
+    fn read(&self) -> Option<[Vec<u8>; 2]> {
+        let certificate = fs::read(self.tls.certificate.as_deref()?).ok()?;
+        Some([certificate, fs::read(self.tls.key.as_deref()?).ok()?])
+    }
 }
 
 /// Connections that fit so many open files.

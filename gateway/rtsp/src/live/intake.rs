@@ -260,7 +260,7 @@ impl Engine {
         let Some(live) = &mut self.live else {
             return;
         };
-        live.show_token();
+        live.token.show(&live.client);
         let mut played = HashSet::new();
         for session in self.sessions.values() {
             if let Show::Live(seat) = &session.show {
@@ -276,6 +276,7 @@ impl Engine {
             ntp: wall(),
         };
         let mut touched = Touched::default();
+        let mut ended = Vec::new();
         for (number, session) in &self.sessions {
             let Show::Live(seat) = &session.show else {
                 continue;
@@ -286,6 +287,9 @@ impl Engine {
                 continue;
             }
             self.counts.live_ended.add(byes.len() as u64);
+            if byes.len() == session.outlets.len() {
+                ended.push(*number);
+            }
             match session.carrier {
                 Carrier::Udp => touched.by_datagrams(*number, &mut byes),
                 Carrier::Interleaved => {
@@ -297,6 +301,9 @@ impl Engine {
             }
         }
         self.send_on(touched, now.time);
+        for number in ended {
+            self.end_of_stream(number, now.time);
+        }
     }
 }
 

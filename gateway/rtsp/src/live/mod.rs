@@ -12,19 +12,21 @@ mod track;
 mod watch;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::sync::{Arc, Mutex, PoisonError};
 
-use sangam_client::{Client, Token};
+use sangam_client::Client;
 use sangam_model::{MediaInfo, StreamId, Time, Topic};
 
 pub(crate) use seat::{Seat, Valve};
 
 use crate::limits::{LINGER, RETURN_WAIT, STREAMS_MAX};
+use crate::token::NewToken;
 use track::{Track, is_played};
 use watch::Watch;
 
-/// A token that is to be shown to the broker next.
-pub(crate) type NewToken = Arc<Mutex<Option<Token>>>;
+/// A moment of this machine's clock since its epoch, by which live sources are reckoned.
+pub(crate) const fn at(now: Time) -> std::time::Duration {
+    track::Now { time: now, ntp: 0 }.at()
+}
 
 /// The client, and what is watched through it.
 pub(crate) struct Live {
@@ -49,18 +51,6 @@ impl Live {
             places: HashMap::new(),
             watches: BTreeMap::new(),
             has_more: true,
-        }
-    }
-
-    /// Shows the broker a newer token, if there is one.
-    fn show_token(&self) {
-        let mut next = self.token.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(token) = next.take() else {
-            return;
-        };
-        if let Err(error) = self.client.set_token(token.clone()) {
-            tracing::warn!(%error, "the newer token is shown later");
-            *next = Some(token);
         }
     }
 

@@ -11,11 +11,11 @@ use super::{Live, Seat};
 use crate::egress::Onset;
 use crate::limits::{ASKERS_PER_ADDRESS, WATCHES_MAX};
 use crate::message::{Answer, Request};
+use crate::play::infos;
 use crate::player::State;
 use crate::range;
 use crate::sdp::{self, About};
 use crate::session::Show;
-use crate::signalling::info;
 use crate::turn::Engine;
 
 impl Engine {
@@ -208,11 +208,8 @@ impl Engine {
             }
         }
         let mut answer = session.live();
-        let infos = onsets.into_iter();
-        let infos = infos.map(|(number, onset)| info(&session.base, number, onset));
-        let infos: Vec<_> = infos.collect();
-        if !infos.is_empty() {
-            answer = answer.with(headers::RTP_INFO, infos.join(","));
+        if let Some(infos) = infos(session, onsets.into_iter()) {
+            answer = answer.with(headers::RTP_INFO, infos);
         }
         self.counts.plays.one();
         for number in pictures {

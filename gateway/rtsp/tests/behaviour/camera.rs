@@ -9,7 +9,7 @@ use std::time::Duration;
 use sangam_client::{Client, ClientOptions, Outgoing, Publisher, Received, Target};
 use sangam_model::{BrokerId, Class, MediaInfo, Topic};
 use sangam_node::{Broker, BrokerConfig};
-use sangam_rtsp::{Rtsp, Settings};
+use sangam_rtsp::{Links, Rtsp, Settings};
 use sangam_wire::rtp::Header;
 use sangam_wire::{Feedback, Flags};
 use tempfile::TempDir;
@@ -135,8 +135,12 @@ pub(crate) fn server(broker: SocketAddr, settings: Settings) -> (Rtsp, TempDir) 
         archive: folder.path().to_owned(),
         ..settings
     };
-    let client = Client::connect(Target::Tcp(broker), ClientOptions::default()).unwrap();
-    (Rtsp::start(settings, Some(client)).unwrap(), folder)
+    let client = || Client::connect(Target::Tcp(broker), ClientOptions::default()).unwrap();
+    let links = Links {
+        live: Some(client()),
+        ingest: Some(client()),
+    };
+    (Rtsp::start(settings, links).unwrap(), folder)
 }
 
 /// The URL of the first track of a kind in a description.

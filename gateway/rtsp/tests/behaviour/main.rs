@@ -5,8 +5,10 @@
 
 mod camera;
 mod hostile;
+mod ingest;
 mod live;
 mod live_feedback;
 mod playing;
 mod refusals;
+mod second;
 mod stage;

@@ -102,7 +102,7 @@ fn there_are_no_parameters() {
 fn another_version_and_no_number_are_refused() {
     let stage = Stage::new(10);
     let mut client = stage.client();
-    client.send(b"OPTIONS * RTSP/2.0\r\nCSeq: 4\r\n\r\n");
+    client.send(b"OPTIONS * RTSP/3.0\r\nCSeq: 4\r\n\r\n");
     let answer = client.answer().unwrap();
     assert_eq!((answer.status, answer.headers["cseq"].as_str()), (505, "4"));
     client.send(b"OPTIONS * RTSP/1.0\r\n\r\n");

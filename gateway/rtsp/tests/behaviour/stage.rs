@@ -8,7 +8,7 @@ use std::time::Duration;
 use sangam_archive::record::{Kind, Record, TrackInfo};
 use sangam_archive::{Archive, Log, RecordingId};
 use sangam_model::{Class, MediaInfo, Topic};
-use sangam_rtsp::{Rtsp, Settings};
+use sangam_rtsp::{Links, Rtsp, Settings};
 use sangam_wire::Flags;
 use sangam_wire::rtp::Header;
 use tempfile::TempDir;
@@ -30,6 +30,8 @@ pub(crate) struct Stage {
 pub(crate) struct Client {
     stream: BufReader<TcpStream>,
     sequence: u32,
+    /// The version that it speaks, such as "1.0".
+    pub(crate) version: &'static str,
     /// Packets that came, with their channels.
     pub(crate) packets: Vec<(u8, Vec<u8>)>,
 }
@@ -38,6 +40,7 @@ pub(crate) struct Client {
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
+    /// By their names in lower case; the first line has none.
     pub(crate) headers: BTreeMap<String, String>,
     pub(crate) body: String,
 }
@@ -106,7 +109,7 @@ impl Stage {
             archive: folder.path().to_owned(),
             ..settings
         };
-        let server = Rtsp::start(settings, None);
+        let server = Rtsp::start(settings, Links::default());
         let server = server.unwrap();
         let url = format!("rtsp://{}/archive/film", server.addresses()[0]);
         Self {
@@ -171,6 +174,7 @@ impl Client {
         Self {
             stream: BufReader::new(stream),
             sequence: 0,
+            version: "1.0",
             packets: Vec::new(),
         }
     }
@@ -182,7 +186,8 @@ impl Client {
     /// Asks, and waits for the answer.
     pub(crate) fn ask(&mut self, method: &str, url: &str, headers: &[&str]) -> Answer {
         self.sequence += 1;
-        let mut text = format!("{method} {url} RTSP/1.0\r\nCSeq: {}\r\n", self.sequence);
+        let (version, sequence) = (self.version, self.sequence);
+        let mut text = format!("{method} {url} RTSP/{version}\r\nCSeq: {sequence}\r\n");
         for header in headers {
             text += &format!("{header}\r\n");
         }
@@ -225,9 +230,12 @@ impl Client {
     fn read_answer(&mut self) -> Option<Answer> {
         let mut line = String::new();
         self.stream.read_line(&mut line).ok()?;
-        let status = line.strip_prefix("RTSP/1.0 ").unwrap();
-        let status = status.split(' ').next().unwrap().parse().unwrap();
-        let mut headers = BTreeMap::new();
+        // What the server asks has no status.
+        let status = line.strip_prefix("RTSP/").map_or(0, |line| {
+            let status = line.split(' ').nth(1).unwrap();
+            status.parse().unwrap()
+        });
+        let mut headers = BTreeMap::from([(String::new(), line.trim().to_owned())]);
         loop {
             let mut line = String::new();
             self.stream.read_line(&mut line).ok()?;

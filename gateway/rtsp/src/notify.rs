@@ -1,0 +1,83 @@
+//! What RTSP 2.0 tells a client unasked: that what it plays has come to its end (RFC 7826 section
+//! 13.5.1).
+
+use rtsp_types::headers::{self, HeaderName};
+use rtsp_types::{Method, Request, Version};
+use sangam_model::Time;
+
+use crate::egress::Onset;
+use crate::play::infos;
+use crate::range;
+use crate::session::{Session, Show};
+use crate::turn::Engine;
+
+impl Engine {
+    /// Tells the client of a session that nothing follows, if it speaks RTSP 2.0.
+    pub(crate) fn end_of_stream(&mut self, key: u64, now: Time) {
+        let Some(session) = self.sessions.get(&key) else {
+            return;
+        };
+        if session.version != Version::V2_0 {
+            return;
+        }
+        let headers = session.ending(now);
+        let number = session.connection;
+        let Some(connection) = self.connections.get_mut(&number) else {
+            return;
+        };
+        let base = session.base.trim_end_matches('/');
+        connection.tell(&Method::PlayNotify, base, headers);
+        self.counts.notified.one();
+        self.flush(number, now);
+    }
+}
+
+impl Session {
+    /// The headers that tell of its end.
+    fn ending(&self, now: Time) -> Vec<(HeaderName, String)> {
+        let (at, range) = match &self.show {
+            Show::Film(reel) => {
+                let (zero, length) = (reel.film.zero, reel.film.length);
+                let end = reel.player.wish().until.unwrap_or(zero + length);
+                (end, range::until(end - zero))
+            }
+            Show::Live(_) => (crate::live::at(now), range::NOW.to_owned()),
+        };
+        let onsets = self.outlets.iter().map(|outlet| {
+            let onset: Onset = outlet.stream.end(at);
+            (outlet.number, onset)
+        });
+        let played = self.played.as_deref().unwrap_or("0");
+        let status = format!("cseq={played} status=200 reason=\"OK\"");
+        let mut headers = vec![
+            (headers::NOTIFY_REASON, "end-of-stream".to_owned()),
+            (headers::REQUEST_STATUS, status),
+            (headers::RANGE, range),
+            (headers::SESSION, self.id.clone()),
+            (headers::DATE, crate::date::now()),
+        ];
+        if let Some(infos) = infos(self, onsets) {
+            headers.push((headers::RTP_INFO, infos));
+        }
+        headers
+    }
+}
+
+/// Appends the bytes of a request of ours.
+pub(crate) fn write(
+    (method, url): (&Method, &str),
+    sequence: u32,
+    headers: Vec<(HeaderName, String)>,
+    out: &mut Vec<u8>,
+) {
+    let mut request = Request::builder(method.clone(), Version::V2_0);
+    if let Ok(url) = rtsp_types::Url::parse(url) {
+        request = request.request_uri(url);
+    }
+    request = request.header(headers::CSEQ, sequence.to_string());
+    for (name, value) in headers {
+        request = request.header(name, value);
+    }
+    // A vector takes everything.
+    let _ = request.build(Vec::new()).write(out);
+}

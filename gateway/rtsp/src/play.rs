@@ -1,0 +1,177 @@
+//! PLAY and PAUSE of films (RFC 2326 sections 10.5 and 10.6, RFC 7826 sections 13.4 and 13.6).
+
+use rtsp_types::headers::{self, HeaderName};
+use rtsp_types::{StatusCode, Version};
+use sangam_model::Time;
+
+use crate::egress::Onset;
+use crate::message::{Answer, Request};
+use crate::player::{State, Wish};
+use crate::range::{self, Part};
+use crate::sdp;
+use crate::session::{Session, Show};
+use crate::turn::Engine;
+
+impl Engine {
+    /// RFC 2326 section 10.5: PLAY.
+    pub(crate) fn play(
+        &mut self,
+        number: u64,
+        request: &Request,
+        now: Time,
+    ) -> Result<Option<Answer>, StatusCode> {
+        let is_busy = self.readers.is_full();
+        let (key, session) = self.known(request)?;
+        let Show::Film(reel) = &mut session.show else {
+            session.played.clone_from(&request.sequence);
+            return self.play_live(key, now).map(Some);
+        };
+        if is_busy {
+            return Err(StatusCode::ServiceUnavailable);
+        }
+        if session.asker.is_some() {
+            return Err(StatusCode::MethodNotValidInThisState);
+        }
+        let header = request.header(&headers::RANGE);
+        if request.is_second() && header.is_some_and(|header| !range::is_known(header)) {
+            return Err(StatusCode::HeaderFieldNotValidForResource);
+        }
+        let part = match header {
+            Some(header) => range::part(header, reel.film.length),
+            None => Some(Part {
+                from: None,
+                until: None,
+            }),
+        };
+        let part = part.ok_or(StatusCode::InvalidRange)?;
+        let speed = range::speed(request.header(&headers::SPEED));
+        let wanted = range::scale(request.header(&headers::SCALE));
+        let scale = reel.scale(&session.outlets, wanted);
+        if reel.player.state == State::Playing && header.is_none() && !is_faster(request) {
+            // RFC 2326 section 10.5: it plays on.
+            let at = reel.player.at(now);
+            session.sought = false;
+            return Ok(Some(session.playing(at)));
+        }
+        let zero = reel.film.zero;
+        let from = match (part.from, reel.player.state) {
+            (Some(from), _) => Some(zero + from),
+            (None, State::Ready | State::Ended) => Some(zero),
+            // Pictures between key frames can only be shown from one on.
+            (None, _) if scale != reel.player.wish().scale => Some(reel.player.at(now)),
+            (None, _) => None,
+        };
+        session.asker = Some(number);
+        (session.played, session.sought) = (request.sequence.clone(), header.is_some());
+        reel.player.start(Wish {
+            from,
+            until: part.until.map(|until| zero + until),
+            speed,
+            scale,
+        });
+        if let Some(job) = reel.player.job() {
+            self.readers.read(key, job);
+        }
+        Ok(None)
+    }
+
+    /// The session whose film a connection waits for.
+    pub(crate) fn waits_for(&self, number: u64) -> Option<u64> {
+        let mut sessions = self.sessions.iter();
+        let found = sessions.find(|(_, session)| session.asker == Some(number));
+        found.map(|(key, _)| *key)
+    }
+
+    /// Begins to play, if all is there, and says so.
+    pub(crate) fn begin(&mut self, key: u64, now: Time) {
+        let Some(session) = self.sessions.get_mut(&key) else {
+            return;
+        };
+        let Some(reel) = session.reel().filter(|reel| reel.player.is_set()) else {
+            return;
+        };
+        let is_broken = reel.player.is_broken();
+        if is_broken {
+            reel.player.state = State::Ready;
+        }
+        let asker = session.asker.take();
+        let begun = match is_broken {
+            true => None,
+            false => session.begin(now),
+        };
+        let Some((start, onsets)) = begun else {
+            return self.settle(asker, Answer::new(StatusCode::InternalServerError));
+        };
+        let onsets = onsets.into_iter();
+        let onsets = onsets.filter_map(|(number, onset)| Some((number, onset?)));
+        let mut answer = session.playing(start);
+        if let Some(infos) = infos(session, onsets) {
+            answer = answer.with(headers::RTP_INFO, infos);
+        }
+        self.counts.plays.one();
+        self.settle(asker, answer);
+        self.pace(key, now);
+    }
+
+    /// RFC 2326 section 10.6: PAUSE.
+    pub(crate) fn pause(&mut self, request: &Request, now: Time) -> Result<Answer, StatusCode> {
+        let (_, session) = self.known(request)?;
+        let range = match &mut session.show {
+            Show::Film(reel) => {
+                match reel.player.state {
+                    State::Playing => reel.player.pause(),
+                    State::Paused | State::Ended => {}
+                    // RFC 7826 section 13.6: it says where it would begin.
+                    State::Ready if request.is_second() => {}
+                    State::Ready | State::Starting => {
+                        return Err(StatusCode::MethodNotValidInThisState);
+                    }
+                }
+                reel.range(reel.player.at(now))
+            }
+            Show::Live(seat) if seat.state == State::Ready && !request.is_second() => {
+                return Err(StatusCode::MethodNotValidInThisState);
+            }
+            Show::Live(seat) => {
+                if seat.state != State::Ready {
+                    seat.state = State::Paused;
+                }
+                session.heard = now;
+                range::NOW.to_owned()
+            }
+        };
+        Ok(session.spoken(Answer::ok()).with(headers::RANGE, range))
+    }
+}
+
+/// Where tracks of a session go on (RFC 2326 section 12.33, RFC 7826 section 18.45); `None` if no
+/// track does.
+pub(crate) fn infos(
+    session: &Session,
+    onsets: impl Iterator<Item = (usize, Onset)>,
+) -> Option<String> {
+    let is_second = session.version == Version::V2_0;
+    let infos = onsets.filter_map(|(number, onset)| {
+        let Onset {
+            sequence,
+            timestamp,
+        } = onset;
+        let url = sdp::control(&session.base, number);
+        let mut outlets = session.outlets.iter();
+        let outlet = outlets.find(|outlet| outlet.number == number)?;
+        let ssrc = outlet.stream.ssrc();
+        Some(match is_second {
+            true => {
+                format!("url=\"{url}\" ssrc={ssrc:08X}:seq={sequence};rtptime={timestamp}")
+            }
+            false => format!("url={url};seq={sequence};rtptime={timestamp}"),
+        })
+    });
+    let infos: Vec<_> = infos.collect();
+    (!infos.is_empty()).then(|| infos.join(","))
+}
+
+fn is_faster(request: &Request) -> bool {
+    let asks = |name: &HeaderName| request.header(name).is_some();
+    asks(&headers::SPEED) || asks(&headers::SCALE)
+}
