@@ -257,3 +257,103 @@ impl Codec {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Tables of one program: its table at 0x100, clock and H.264 at 0x101.
+    fn tables() -> [Vec<u8>; 2] {
+        let table = |pid: u16, section: &[u8]| {
+            let [high, low] = pid.to_be_bytes();
+            let mut packet = vec![SYNC, 0x40 | high, low, 0x10, 0];
+            packet.extend(section);
+            packet.resize(PACKET, 0xff);
+            packet
+        };
+        let programs = [0, 0xb0, 13, 0, 1, 0xc1, 0, 0, 0, 1, 0xe1, 0, 0, 0, 0, 0];
+        let streams = [
+            2, 0xb0, 18, 0, 1, 0xc1, 0, 0, 0xe1, 1, 0xf0, 0, 0x1b, 0xe1, 1, 0xf0, 0, 0, 0, 0, 0,
+        ];
+        [table(PAT, &programs), table(0x100, &streams)]
+    }
+
+    /// A packet of the picture with the clock, and perhaps a key frame.
+    fn picture(clock: u64, is_key: bool) -> Vec<u8> {
+        let (base, extension) = (clock / 300, clock % 300);
+        let flags = if is_key { 0x50 } else { 0x10 };
+        let mut packet = vec![SYNC, 0x41, 1, 0x30, 7, flags];
+        packet.extend(((base >> 1) as u32).to_be_bytes());
+        packet.push((base << 7) as u8 | 0x7e | (extension >> 8) as u8);
+        packet.push(extension as u8);
+        packet.resize(PACKET, 0);
+        packet
+    }
+
+    fn scan(packets: &[Vec<u8>]) -> Option<Index> {
+        let mut scanner = Scanner::default();
+        packets.iter().for_each(|packet| scanner.push(packet));
+        scanner.finish()
+    }
+
+    /// Ten pictures a second, each behind tables, the first of each second a key frame, by a clock
+    /// that shows this first.
+    fn film(seconds: u64, first: u64) -> Vec<Vec<u8>> {
+        let pictures = (0..seconds * 10).flat_map(|number| {
+            let clock = (first + number * TICKS / 10) % CLOCK_WRAP;
+            let [programs, streams] = tables();
+            [programs, streams, picture(clock, number % 10 == 0)]
+        });
+        pictures.collect()
+    }
+
+    #[test]
+    fn time_and_key_frames_are_found_over_the_wrap_of_the_clock() {
+        let near = CLOCK_WRAP - 2 * TICKS - 7;
+        for first in [0, 12_345_678, near] {
+            let index = scan(&film(5, first)).unwrap();
+            assert_eq!((index.packets, index.broken), (150, 0));
+            assert_eq!(index.at(2 + 3 * 25), Duration::from_millis(2_500));
+            // From the tables before the key frame.
+            assert_eq!(index.start(Duration::from_millis(2_500)), 3 * 20);
+            assert_eq!(index.starts(), 5);
+        }
+    }
+
+    #[test]
+    fn a_clock_that_is_set_anew_stops_nothing() {
+        let all = [film(3, 50 * TICKS), film(3, TICKS), film(3, 900 * TICKS)].concat();
+        let index = scan(&all).unwrap();
+        let length = index.length().as_secs_f64();
+        assert!((8.9..9.1).contains(&length), "{length}");
+    }
+
+    #[test]
+    fn what_has_no_clock_is_no_film() {
+        assert_eq!(scan(&tables()), None);
+        assert_eq!(scan(&[vec![0; PACKET], vec![]]), None);
+    }
+
+    proptest! {
+        #[test]
+        fn no_packet_is_too_strange(
+            packets in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..200), 0..20),
+            cut in 0_usize..200,
+        ) {
+            let [programs, streams] = tables();
+            let mut all = vec![programs, streams[..streams.len().min(cut)].to_vec()];
+            all.extend(packets.into_iter().map(|mut packet| {
+                if let [sync, high, low, ..] = &mut packet[..] {
+                    (*sync, *high) = (SYNC, *high & 0x41);
+                    *low &= 1;
+                }
+                packet
+            }));
+            let _ = scan(&all);
+        }
+    }
+}
