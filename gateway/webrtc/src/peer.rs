@@ -32,6 +32,10 @@ const ROUNDS: usize = 128;
 /// What the pacer calls at once. It lets one packet go for each look at the clock, and would have
 /// the clock move between them; but what is late by as little is not late.
 const AT_ONCE: Duration = Duration::from_micros(1);
+/// What the library wants to do for a peer that only receives, and for whose layers it probes
+/// nothing, may wait so long for the next packet to it, which looks after that as well: sound goes
+/// every 20 ms.
+const SLACK: Duration = Duration::from_millis(15);
 /// The request number of a peer's token; others are counted from 1.
 const TOKEN: u32 = 0;
 
@@ -229,6 +233,11 @@ impl Peer {
 
     /// When to be called again, unless the peer is given up.
     fn patience(&self, next: Time, now: Time) -> Result<Time, End> {
+        let only_receives = self.connected && self.ingest.inputs().is_empty();
+        let next = match only_receives && self.desired == 0 {
+            true => next + SLACK,
+            false => next,
+        };
         match self.give_up {
             Some(at) if at <= now && self.connected => Err(End::Lost),
             Some(at) if at <= now => Err(End::Unconnected),

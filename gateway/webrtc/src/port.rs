@@ -34,7 +34,7 @@ use crate::tcp::Connections;
 const BATCH: usize = 64;
 const BATCH_BYTES: usize = 2_048;
 /// What a peer costs beside its packets: the library's state, which lies in no cache by then (14 us
-/// with 400 peers on a machine where raw sendmmsg takes 7 a packet; docs/adr/0038-webrtc-gateway.md).
+/// with 400 peers on a machine where raw sendmmsg takes 7 a packet; ADR 0081).
 const VISIT: Duration = Duration::from_micros(10);
 /// Tokens of what the port polls: sockets, listeners, connections.
 const SOCKETS: std::ops::Range<u32> = 0..2;
