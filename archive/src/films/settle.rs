@@ -48,6 +48,9 @@ impl Films {
         look: Look,
         goes_on: &mut dyn FnMut(&Progress) -> bool,
     ) -> Result<Report, FilmError> {
+        if !self.roster()?.is_kept() {
+            return Ok(Report::nothing());
+        }
         let _lock = self.own_moves()?;
         let mut report = Report::default();
         self.settle_all(look, goes_on, &mut report)?;
@@ -60,6 +63,9 @@ impl Films {
     /// # Errors
     /// As [`Films::settle`].
     pub fn scrub(&self, goes_on: &mut dyn FnMut(&Progress) -> bool) -> Result<Report, FilmError> {
+        if !self.roster()?.is_kept() {
+            return Ok(Report::nothing());
+        }
         let _lock = self.own_moves()?;
         let mut report = Report::default();
         self.clear_up(&mut report)?;
@@ -192,6 +198,14 @@ impl Films {
 }
 
 impl Report {
+    /// There never was a film nor a disk: nothing is made of it, not even a lock.
+    fn nothing() -> Self {
+        Self {
+            is_complete: true,
+            ..Self::default()
+        }
+    }
+
     fn fail(&mut self, error: &dyn core::fmt::Display) {
         self.failed.0 += 1;
         self.failed.1.get_or_insert_with(|| error.to_string());
