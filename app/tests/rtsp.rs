@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use common::{Broker, Running, clip, ends_well, probe, run, sangam, text, times};
+use common::{Broker, Running, clip, ends_well, probe, rtspsrc_ends, run, sangam, text, times};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -196,8 +196,7 @@ fn decodes(stage: &Stage) {
 }
 
 /// One track each: `gst-launch-1.0` may link two that come at the same moment the wrong way round.
-/// It leaves in the middle of the film: at the end, `rtspsrc` (1.22) fails now and then to send its
-/// own PAUSE, on a connection that stands, and calls that an end of file. FFmpeg and mpv stay.
+/// It leaves in the middle of the film, FFmpeg and mpv stay.
 #[track_caller]
 fn gstreamer(stage: &Stage) {
     let video = "rtph264depay ! h264parse ! avdec_h264 ! video/x-raw,format=I420";
@@ -223,7 +222,7 @@ fn gstreamer(stage: &Stage) {
         (command.stderr(Stdio::piped()).spawn().unwrap(), out, media)
     });
     for (player, out, media) in runs {
-        ends_well(&player.wait_with_output().unwrap());
+        rtspsrc_ends(&player.wait_with_output().unwrap());
         let len = std::fs::metadata(&out).unwrap().len();
         let (least, unit) = match media {
             "video" => (100, 320 * 180 * 3 / 2),

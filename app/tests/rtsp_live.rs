@@ -12,7 +12,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use common::{Broker, Running, clip, ends_well, probe, run, sangam, text, times};
+use common::{Broker, Running, clip, ends_well, probe, rtspsrc_ends, run, sangam, text, times};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -134,7 +134,7 @@ fn a_topic_is_played_by_ffmpeg_gstreamer_and_mpv() {
         (stage.copy(transport, Some("5"), &out), out)
     });
     for (player, out) in players {
-        ends_well(&end(player));
+        rtspsrc_ends(&end(player));
         let (codecs, seconds) = probe(&out);
         assert_eq!(codecs, ["h264", "opus"]);
         assert!(
@@ -224,7 +224,7 @@ fn gstreamer(stage: &Stage) {
         (command.stderr(Stdio::piped()).spawn().unwrap(), out, media)
     });
     for (player, out, media) in runs {
-        ends_well(&end(player));
+        rtspsrc_ends(&end(player));
         let len = std::fs::metadata(&out).unwrap().len();
         let (least, unit) = match media {
             "video" => (50, 320 * 180 * 3 / 2),

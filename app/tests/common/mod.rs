@@ -273,6 +273,15 @@ pub(crate) fn ends_well(output: &Output) -> String {
     said
 }
 
+/// As [`ends_well`], for what plays by GStreamer's `rtspsrc`: at its own end it (1.22) fails now and
+/// then to send the PAUSE that it interrupts itself, on a connection that stands.
+#[track_caller]
+pub(crate) fn rtspsrc_ends(output: &Output) {
+    let said = text(&output.stderr);
+    let only_paused = said.contains("gst_rtspsrc_pause");
+    assert!(output.status.success() || only_paused, "{said}");
+}
+
 /// Presentation times of the packets of one kind, in seconds.
 pub(crate) fn times(path: &Path, kind: &str) -> Vec<f64> {
     let output = Command::new("ffprobe")
