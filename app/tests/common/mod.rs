@@ -273,8 +273,8 @@ pub(crate) fn ends_well(output: &Output) -> String {
     said
 }
 
-/// As [`ends_well`], for what plays by GStreamer's `rtspsrc`: at its own end it (1.22) fails now and
-/// then to send the PAUSE that it interrupts itself, on a connection that stands.
+/// As [`ends_well`], for what plays by GStreamer's `rtspsrc`: at its own end it (1.22) fails now
+/// and then to send the PAUSE that it interrupts itself, on a connection that stands.
 #[track_caller]
 pub(crate) fn rtspsrc_ends(output: &Output) {
     let said = text(&output.stderr);
