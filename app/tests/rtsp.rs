@@ -16,9 +16,6 @@ use tempfile::TempDir;
 /// Seconds that are recorded.
 const SECONDS: &str = "6";
 
-/// Seconds that a server of the test may have run.
-const LINES_MAX: usize = 300;
-
 /// An archive with one film, and its server.
 struct Stage {
     folder: TempDir,
@@ -62,18 +59,6 @@ impl Stage {
         let mut tracks = self.film["tracks"].as_array().unwrap().iter();
         let track = tracks.find(|track| track["class"] == class);
         track.unwrap()["packets"].as_u64().unwrap()
-    }
-
-    /// What the server counts, once it has counted this.
-    fn counts(&mut self, wanted: &str, least: u64) -> Value {
-        // A line each second since it began, of which none was read.
-        for _ in 0..LINES_MAX {
-            let counts = self.server.json_line();
-            if counts[wanted].as_u64() >= Some(least) {
-                return counts;
-            }
-        }
-        panic!("{wanted}: {}", self.server.json_line());
     }
 
     /// Seconds of the film.
@@ -141,7 +126,7 @@ fn a_recording_is_played_by_ffmpeg_gstreamer_and_mpv() {
     gstreamer(&stage);
     mpv(&stage);
     passwords(&stage);
-    let counts = stage.counts("ended", 5);
+    let counts = stage.server.counts("ended", 5);
     for none in [
         "malformed",
         "unsent_failed",

@@ -9,11 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use common::{Broker, Running, clip, ends_well, probe, run, sangam, text, times};
-use serde_json::Value;
 use tempfile::TempDir;
-
-/// Seconds that a server of the test may have run.
-const LINES_MAX: usize = 300;
 
 /// A broker, and an RTSP server that lets publish who knows the password.
 struct Stage {
@@ -50,7 +46,7 @@ impl Stage {
             folder,
             address,
         };
-        stage.counts("ingest_links", 1);
+        stage.server.counts("ingest_links", 1);
         stage
     }
 
@@ -110,18 +106,6 @@ impl Stage {
             times(&out, "a").len(),
         )
     }
-
-    /// What the server counts, once it has counted this.
-    #[track_caller]
-    fn counts(&mut self, wanted: &str, least: u64) -> Value {
-        for _ in 0..LINES_MAX {
-            let counts = self.server.json_line();
-            if counts[wanted].as_u64() >= Some(least) {
-                return counts;
-            }
-        }
-        panic!("{wanted}: {}", self.server.json_line());
-    }
 }
 
 #[test]
@@ -131,7 +115,7 @@ fn what_ffmpeg_publishes_another_ffmpeg_plays() {
     for (number, transport, player) in [(1, "tcp", "udp"), (2, "udp", "tcp")] {
         let topic = format!("test/{transport}");
         let _encoder = stage.encoder(&clip, (transport, &topic));
-        stage.counts("ingest_published", number);
+        stage.server.counts("ingest_published", number);
         let (codecs, pictures, sounds) = stage.play(&topic, player);
         assert_eq!(codecs, ["h264", "opus"]);
         // 25 pictures and 50 packets of sound a second.
@@ -140,7 +124,7 @@ fn what_ffmpeg_publishes_another_ffmpeg_plays() {
     }
     // A client of the network hears it as well.
     let _encoder = stage.encoder(&clip, ("tcp", "test/again"));
-    stage.counts("ingest_published", 3);
+    stage.server.counts("ingest_published", 3);
     let (from, out) = (stage.broker.udp.to_string(), stage.file("heard.mkv"));
     let out = out.display().to_string();
     let play = [
@@ -154,7 +138,7 @@ fn what_ffmpeg_publishes_another_ffmpeg_plays() {
     ];
     ends_well(&run(&[&play[..], &["--out", &out]].concat()));
     assert_eq!(probe(Path::new(&out)).0, ["h264", "opus"]);
-    let counts = stage.counts("ingest_reports", 2);
+    let counts = stage.server.counts("ingest_reports", 2);
     for none in [
         "ingest_malformed",
         "ingest_dropped",
@@ -181,7 +165,7 @@ fn other_encodings_come_as_they_are_announced() {
         .unwrap();
     ends_well(&made);
     let _encoder = stage.encoder(&clip, ("tcp", "test/hevc"));
-    stage.counts("ingest_published", 1);
+    stage.server.counts("ingest_published", 1);
     let (codecs, pictures, sounds) = stage.play("test/hevc", "tcp");
     assert_eq!(codecs, ["aac", "hevc"]);
     // 43 packets of sound a second.
@@ -190,17 +174,17 @@ fn other_encodings_come_as_they_are_announced() {
     let source = "videotestsrc is-live=true ! video/x-raw,width=320,height=180,framerate=25/1 \
                   ! x264enc tune=zerolatency speed-preset=ultrafast key-int-max=25";
     let _udp = stage.pipeline(source, ("udp", "test/gst"));
-    stage.counts("ingest_published", 2);
+    stage.server.counts("ingest_published", 2);
     let (codecs, pictures, _) = stage.play("test/gst", "tcp");
     assert_eq!(codecs, ["h264"]);
     assert!(pictures >= 60, "{pictures}");
 
     let _ts = stage.pipeline(&format!("{source} ! mpegtsmux"), ("tcp", "test/ts"));
-    stage.counts("ingest_published", 3);
+    stage.server.counts("ingest_published", 3);
     let (codecs, pictures, _) = stage.play("test/ts", "tcp");
     assert_eq!(codecs, ["h264"]);
     assert!(pictures >= 50, "{pictures}");
-    let counts = stage.counts("ingest_reports", 1);
+    let counts = stage.server.counts("ingest_reports", 1);
     assert_eq!(counts["ingest_malformed"], 0, "{counts}");
 }
 
@@ -212,6 +196,6 @@ fn who_does_not_know_the_password_publishes_nothing() {
     let output = output.unwrap();
     let said = text(&output.stderr);
     assert!(!output.status.success() && said.contains("401"), "{said}");
-    let counts = stage.counts("unauthorized", 1);
+    let counts = stage.server.counts("unauthorized", 1);
     assert_eq!(counts["ingest_published"], 0, "{counts}");
 }

@@ -18,8 +18,6 @@ use tempfile::TempDir;
 
 /// Longer than anything here takes on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Seconds that a server of the test may have run.
-const LINES_MAX: usize = 300;
 
 /// A broker, its RTSP server, and a clip to publish.
 struct Stage {
@@ -95,18 +93,6 @@ impl Stage {
         command.args(["-c", "copy"]).arg(out);
         command.stderr(Stdio::piped()).spawn().unwrap()
     }
-
-    /// What the server counts, once it has counted this.
-    #[track_caller]
-    fn counts(&mut self, wanted: &str, least: u64) -> Value {
-        for _ in 0..LINES_MAX {
-            let counts = self.server.json_line();
-            if counts[wanted].as_u64() >= Some(least) {
-                return counts;
-            }
-        }
-        panic!("{wanted}: {}", self.server.json_line());
-    }
 }
 
 /// Waits for the end of a player.
@@ -150,14 +136,14 @@ fn a_topic_is_played_by_ffmpeg_gstreamer_and_mpv() {
         assert!(apart.abs() < 1.2, "{}: {apart}", out.display());
     }
     // The broker sent it once.
-    let counts = stage.counts("packets", 2 * (80 + 160));
+    let counts = stage.server.counts("packets", 2 * (80 + 160));
     assert_eq!(counts["live_topics"], 1, "{counts}");
     let (sent, received) = (counts["packets"].as_u64(), counts["live_events"].as_u64());
     assert!(sent > received, "{counts}");
     probes(&stage);
     gstreamer(&stage);
     mpv(&stage);
-    let counts = stage.counts("not_found", 1);
+    let counts = stage.server.counts("not_found", 1);
     for none in [
         "malformed",
         "unsent_failed",
@@ -259,23 +245,23 @@ fn players_end_with_their_publisher_unless_it_comes_back() {
     let publisher = stage.publisher();
     let out = stage.file("ended.mkv");
     let player = stage.copy("tcp", None, &out);
-    stage.counts("packets", 150);
+    stage.server.counts("packets", 150);
     publisher.signal("TERM");
     assert_eq!(publisher.end().0, 0);
     // It hears a goodbye for each track.
     ends_well(&end(player));
     assert_eq!(probe(&out).0, ["h264", "opus"]);
-    let counts = stage.counts("live_ended", 2);
+    let counts = stage.server.counts("live_ended", 2);
     let before = counts["packets"].as_u64().unwrap();
 
     // One that is killed says nothing, and another takes its place.
     let publisher = stage.publisher();
     let out = stage.file("returned.mkv");
     let player = stage.copy("udp", Some("15"), &out);
-    stage.counts("packets", before + 150);
+    stage.server.counts("packets", before + 150);
     drop(publisher);
     let _publisher = stage.publisher();
-    stage.counts("live_returned", 2);
+    stage.server.counts("live_returned", 2);
     ends_well(&end(player));
     let (codecs, seconds) = probe(&out);
     assert_eq!(codecs, ["h264", "opus"]);
@@ -283,7 +269,7 @@ fn players_end_with_their_publisher_unless_it_comes_back() {
     let pictures = times(&out, "v");
     // All but the seconds between the two, and those in which the second one began.
     assert!(pictures.len() >= 150, "{}", pictures.len());
-    let counts = stage.counts("plays", 2);
+    let counts = stage.server.counts("plays", 2);
     assert_eq!(counts["live_ended"], 2, "{counts}");
 }
 

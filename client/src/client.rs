@@ -127,21 +127,10 @@ impl Client {
         media: MediaInfo,
         timeout: Duration,
     ) -> Result<Publisher, ClientError> {
-        let publication = {
-            let mut state = self.shared.state();
-            let (publication, message) = state.publish(topic, media)?;
-            if state.is_up()
-                && let Err(error) = self.shared.tell(message)
-            {
-                state.unpublish(&publication);
-                return Err(error);
-            }
-            publication
-        };
         // From here on the publication ends with its publisher.
-        let publisher = Publisher::new(self.shared.clone(), publication.clone());
+        let publisher = self.begin_publish(topic, media)?;
         let standing = self.incoming.wait_for(timeout, |state| {
-            let standing = state.standing(&publication);
+            let standing = state.standing(publisher.publication());
             let hopeless = matches!(state.link(), Link::Refused { again: false, .. });
             (standing != Standing::Waiting || hopeless).then_some(standing)
         });

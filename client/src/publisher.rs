@@ -107,6 +107,10 @@ impl Publisher {
         }
     }
 
+    pub(crate) fn publication(&self) -> &Arc<Publication> {
+        &self.publication
+    }
+
     /// Buffers for [`Publisher::send_event`].
     #[must_use]
     pub fn pool(&self) -> &Pool {

@@ -41,6 +41,20 @@ pub(crate) struct Running {
 }
 
 impl Running {
+    /// What a program that prints its counts each second has counted, once that is so much; of
+    /// lines since it began none need have been read.
+    #[track_caller]
+    pub(crate) fn counts(&mut self, wanted: &str, least: u64) -> Value {
+        const LINES_MAX: usize = 300;
+        for _ in 0..LINES_MAX {
+            let counts = self.json_line();
+            if counts[wanted].as_u64() >= Some(least) {
+                return counts;
+            }
+        }
+        panic!("{wanted}: {}", self.json_line());
+    }
+
     pub(crate) fn start(mut command: Command) -> Self {
         let mut child = command
             .stdout(Stdio::piped())

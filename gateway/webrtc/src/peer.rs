@@ -32,9 +32,8 @@ const ROUNDS: usize = 128;
 /// What the pacer calls at once. It lets one packet go for each look at the clock, and would have
 /// the clock move between them; but what is late by as little is not late.
 const AT_ONCE: Duration = Duration::from_micros(1);
-/// What the library wants to do for a peer that only receives, and for whose layers it probes
-/// nothing, may wait so long for the next packet to it, which looks after that as well: sound goes
-/// every 20 ms.
+/// What the library wants to do for a peer that can wait, it may do so much later, with the next
+/// packet to that peer: sound goes every 20 ms.
 const SLACK: Duration = Duration::from_millis(15);
 /// The request number of a peer's token; others are counted from 1.
 const TOKEN: u32 = 0;
@@ -206,14 +205,14 @@ impl Peer {
         self.rounds(None, hands)
     }
 
-    /// Lets the library say what it has to say; when to be called again. With `last`, only until
-    /// that has left: the library would like to be called once more after each packet, but has
-    /// nothing to do then that cannot wait until what it waited for before.
+    /// Lets the library say what it has to say; when to be called again. With `last`, and if the
+    /// peer can wait, only until that has left: the library would like to be called once more after
+    /// each packet, but has nothing to do then that is due before what it waited for already.
     fn rounds(&mut self, last: Option<Written>, hands: &mut Hands<'_, '_>) -> Result<Time, End> {
         let now = hands.cx.now;
         let (mut next, mut left) = self.drain(last, hands)?;
         for _ in 0..ROUNDS {
-            if left && self.next > now {
+            if left && self.can_wait() && self.next > now {
                 return self.patience(self.next, now);
             }
             if next > now + AT_ONCE {
@@ -231,13 +230,15 @@ impl Peer {
         self.patience(next, now)
     }
 
+    /// Whether its timers are not urgent: a publisher's ask for what was lost, and probes of a path
+    /// for layers have their moments.
+    fn can_wait(&self) -> bool {
+        self.connected && self.desired == 0 && self.ingest.inputs().is_empty()
+    }
+
     /// When to be called again, unless the peer is given up.
     fn patience(&self, next: Time, now: Time) -> Result<Time, End> {
-        let only_receives = self.connected && self.ingest.inputs().is_empty();
-        let next = match only_receives && self.desired == 0 {
-            true => next + SLACK,
-            false => next,
-        };
+        let next = if self.can_wait() { next + SLACK } else { next };
         match self.give_up {
             Some(at) if at <= now && self.connected => Err(End::Lost),
             Some(at) if at <= now => Err(End::Unconnected),
