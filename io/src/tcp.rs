@@ -2,7 +2,7 @@
 
 use std::io::{self, ErrorKind};
 use std::mem::offset_of;
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, OwnedFd};
 
 use crate::sys;
@@ -131,8 +131,19 @@ pub fn segments(stream: &TcpStream) -> io::Result<(u32, u32)> {
 /// # Errors
 /// What can be known at once: no descriptor, no route.
 pub fn connect(address: SocketAddr) -> io::Result<TcpStream> {
+    connect_from(None, address)
+}
+
+/// The same from one of this host's addresses.
+///
+/// # Errors
+/// As [`connect`]; the address is not of this host, or of another family.
+pub fn connect_from(from: Option<IpAddr>, address: SocketAddr) -> io::Result<TcpStream> {
     let wanted = Address::from(address);
     let fd = sys::socket(&wanted, libc::SOCK_STREAM)?;
+    if let Some(from) = from {
+        sys::bind(fd.as_fd(), &Address::from(SocketAddr::new(from, 0)))?;
+    }
     sys::set_option(fd.as_fd(), (libc::IPPROTO_TCP, libc::TCP_NODELAY), 1)?;
     sys::connect(fd.as_fd(), &wanted)?;
     Ok(TcpStream::from(fd))
@@ -162,6 +173,16 @@ mod tests {
             set_congestion_control(&stream, wrong).expect_err(wrong);
         }
         assert_eq!(congestion_control(&stream).expect("a name"), "reno");
+    }
+
+    #[test]
+    fn a_connection_comes_from_where_it_was_told() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = listener.local_addr().expect("its address");
+        let from = "127.3.2.1".parse().expect("an address");
+        let _calls = connect_from(Some(from), address).expect("on its way");
+        let (_, peer) = listener.accept().expect("it comes");
+        assert_eq!(peer.ip(), from);
     }
 
     #[test]

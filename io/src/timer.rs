@@ -1,4 +1,4 @@
-//! Many coarse timers: a hashed wheel of 10 ms ticks.
+//! Many coarse timers: a hashed wheel, of 10 ms ticks unless said otherwise.
 //!
 //! Lazy on purpose. Moving a timer later or cancelling it touches only its record; the entry in
 //! the wheel notices when its turn comes. So a timer that is pushed out by every packet costs one
@@ -14,8 +14,8 @@ use sangam_model::Time;
 /// Granularity: timers fire up to this late, never early.
 pub const TICK: Duration = Duration::from_millis(10);
 
-const TICK_US: u64 = TICK.as_micros() as u64;
-/// One revolution is 5.12 s, longer than every timer of a live link.
+/// One revolution is 5.12 s, longer than every timer of a live link; what is later stays in its
+/// slot for another.
 const SLOTS: usize = 512;
 const WORDS: usize = SLOTS / 64;
 
@@ -26,6 +26,8 @@ pub struct Wheel<K> {
     slots: Box<[Vec<(K, u64)>]>,
     /// Which slots hold entries.
     occupied: [u64; WORDS],
+    /// Microseconds of a tick.
+    tick: u64,
     /// Everything up to this tick has been served.
     served: u64,
     /// Timers that are set and not cancelled.
@@ -48,11 +50,19 @@ impl<K: Copy + Eq + Hash> Wheel<K> {
     /// No timers yet.
     #[must_use]
     pub fn new(now: Time) -> Self {
+        Self::with_tick(now, TICK)
+    }
+
+    /// The same with another granularity, at least a microsecond.
+    #[must_use]
+    pub fn with_tick(now: Time, tick: Duration) -> Self {
+        let tick = u64::try_from(tick.as_micros()).map_or(u64::MAX, |tick| tick.max(1));
         Self {
+            tick,
             timers: HashMap::new(),
             slots: (0..SLOTS).map(|_| Vec::new()).collect(),
             occupied: [0; WORDS],
-            served: now.as_micros() / TICK_US,
+            served: now.as_micros() / tick,
             live: 0,
             turn: Vec::new(),
         }
@@ -64,7 +74,7 @@ impl<K: Copy + Eq + Hash> Wheel<K> {
         if at == Time::NEVER {
             return self.cancel(key);
         }
-        let due = at.as_micros().div_ceil(TICK_US).max(self.served + 1);
+        let due = at.as_micros().div_ceil(self.tick).max(self.served + 1);
         let fresh = Timer { due, queued: due };
         match self.timers.entry(key) {
             Entry::Vacant(vacant) => {
@@ -94,7 +104,7 @@ impl<K: Copy + Eq + Hash> Wheel<K> {
 
     /// Appends the keys whose time has come, and forgets their timers.
     pub fn expired(&mut self, now: Time, out: &mut Vec<K>) {
-        let until = now.as_micros() / TICK_US;
+        let until = now.as_micros() / self.tick;
         if until <= self.served {
             return;
         }
@@ -130,7 +140,7 @@ impl<K: Copy + Eq + Hash> Wheel<K> {
                 let slot = word * 64 + bits.trailing_zeros() as usize;
                 let ahead = (slot + SLOTS - start) % SLOTS;
                 let tick = self.served + 1 + ahead as u64;
-                return Some(Time::from_micros(tick.saturating_mul(TICK_US)));
+                return Some(Time::from_micros(tick.saturating_mul(self.tick)));
             }
         }
         None

@@ -3,10 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 #[path = "../../node/tests/support/certificates.rs"]
-#[allow(
-    dead_code,
-    reason = "shared with the broker's tests, which use all of it"
-)]
+#[allow(dead_code, reason = "the broker's tests use all of it")]
 mod certificates;
 
 use core::time::Duration;
@@ -170,6 +167,7 @@ fn ping() -> Vec<u8> {
         session: 1,
         sent_us: 2,
         traffic: None,
+        quiet: false,
     }
     .encode(&mut bytes);
     bytes

@@ -175,9 +175,17 @@ impl Dialer {
 
     /// As [`Session::sent`].
     #[inline]
-    pub fn sent(&mut self, packets: u64, bytes: u64) {
+    pub fn sent(&mut self, now: Time, packets: u64, bytes: u64) {
         if let State::Up(link) = &mut self.state {
-            link.session.sent(packets, bytes);
+            link.session.sent(now, packets, bytes);
+        }
+    }
+
+    /// As [`Session::sent_by_group`].
+    #[inline]
+    pub fn sent_by_group(&mut self, now: Time, packets: u64, bytes: u64) {
+        if let State::Up(link) = &mut self.state {
+            link.session.sent_by_group(now, packets, bytes);
         }
     }
 
@@ -336,6 +344,9 @@ impl Dialer {
         let both = self.config.capabilities.and(welcome.capabilities);
         if !config.reliable && both.contains(Capabilities::PROBES) {
             session.watch_path(now, config.datagram_max);
+        }
+        if both.contains(Capabilities::QUIET) {
+            session.rest(now);
         }
         if let Some(rtt) = rtt {
             session.round_trip(rtt);

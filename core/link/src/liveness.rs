@@ -4,6 +4,7 @@ use core::time::Duration;
 
 use sangam_model::Time;
 
+use crate::quiet::Quiet;
 use crate::timing::Timing;
 
 /// A ping without an answer is repeated up to so many times faster than usual, as three lost
@@ -26,7 +27,7 @@ const FURTHER_MAX_MS: u16 = 600;
 /// How often in one silence lateness is forgiven: a loop that is always late must end, too.
 const FORGIVEN_MAX: u8 = 8;
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub(crate) struct Liveness {
     ping: Option<Micros>,
     busy_ping: Option<Micros>,
@@ -38,18 +39,34 @@ pub(crate) struct Liveness {
     further_ms: u16,
     heard: Time,
     /// Sent last; the first is due at once.
-    pinged: Option<Time>,
+    pinged: Maybe,
     /// Nothing answers that yet.
     unanswered: bool,
     ping_at: Time,
+    /// Ping at the busy interval, as much was sent.
+    busy: bool,
     /// When a suspect peer was heard last.
-    suspect: Option<Time>,
+    suspect: Maybe,
     forgiven: Forgiven,
+    /// Where both ends may be quiet.
+    quiet: Option<Box<Quiet>>,
 }
 
 /// A duration in little room: a broker has many sessions. Up to 71 minutes.
 #[derive(Clone, Copy, Debug, Default)]
 struct Micros(u32);
+
+/// A moment that may not have been yet: then it is [`Time::NEVER`].
+#[derive(Clone, Copy, Debug)]
+struct Maybe(Time);
+
+impl Maybe {
+    const NEVER: Self = Self(Time::NEVER);
+
+    fn get(self) -> Option<Time> {
+        (self.0 != Time::NEVER).then_some(self.0)
+    }
+}
 
 impl From<Duration> for Micros {
     fn from(time: Duration) -> Self {
@@ -91,11 +108,40 @@ impl Liveness {
             in_order: timing.in_order,
             further_ms: 0,
             heard: now,
-            pinged: None,
+            pinged: Maybe::NEVER,
             unanswered: false,
             ping_at: timing.ping.map_or(Time::NEVER, |_| now),
-            suspect: None,
+            busy: false,
+            suspect: Maybe::NEVER,
             forgiven: Forgiven::default(),
+            quiet: None,
+        }
+    }
+
+    /// From now on either end may be quiet.
+    pub(crate) fn rest(&mut self, now: Time) {
+        self.ping = Some(Timing::MEASURED.into());
+        self.quiet = Some(Box::new(Quiet::new(now)));
+    }
+
+    pub(crate) fn quiet(&mut self) -> Option<&mut Quiet> {
+        self.quiet.as_deref_mut()
+    }
+
+    /// Events left for the peer.
+    #[inline]
+    pub(crate) fn sent(&mut self, now: Time, events: u64) {
+        if let Some(quiet) = &mut self.quiet
+            && quiet.sent(now, events)
+        {
+            self.ping_at = now;
+        }
+    }
+
+    /// Something left that the peer answers within `patience`, if it lives.
+    pub(crate) fn asks(&mut self, now: Time, patience: Duration) {
+        if let Some(quiet) = &mut self.quiet {
+            quiet.asks(now, self.heard, patience);
         }
     }
 
@@ -114,11 +160,11 @@ impl Liveness {
     }
 
     pub(crate) fn is_suspect(&self) -> bool {
-        self.suspect.is_some()
+        self.suspect.get().is_some()
     }
 
     pub(crate) fn deadline(&self) -> Time {
-        let turn = match (self.suspect, self.suspect_after()) {
+        let turn = match (self.suspect.get(), self.suspect_after()) {
             (Some(since), _) if self.heard > since => self.heard,
             (None, Some(after)) => self.silent_for(after),
             _ => Time::NEVER,
@@ -133,7 +179,8 @@ impl Liveness {
     pub(crate) fn forgive(&mut self, now: Time) -> bool {
         let late = now - self.deadline().max(self.heard);
         let patience = self.dead_after();
-        if late <= patience / TOLERANCE {
+        let death = self.silent_unforgiven(patience);
+        if late <= patience / TOLERANCE || death == Time::NEVER {
             return false;
         }
         if self.forgiven.silence != self.heard {
@@ -145,7 +192,7 @@ impl Liveness {
         if self.forgiven.times == FORGIVEN_MAX {
             return false;
         }
-        let least = now + patience / GRACE - (self.heard + patience);
+        let least = now + patience / GRACE - death;
         let slack = Duration::from(self.forgiven.slack) + late;
         self.forgiven.slack = slack.max(least).into();
         self.forgiven.times += 1;
@@ -157,13 +204,13 @@ impl Liveness {
         if now >= self.silent_for(self.dead_after()) {
             return Some(Turn::Dead);
         }
-        match (self.suspect, self.suspect_after()) {
+        match (self.suspect.get(), self.suspect_after()) {
             (Some(since), _) if self.heard > since => {
-                self.suspect = None;
+                self.suspect = Maybe::NEVER;
                 Some(Turn::Recovered)
             }
             (None, Some(after)) if now >= self.silent_for(after) => {
-                self.suspect = Some(self.heard);
+                self.suspect = Maybe(self.heard);
                 Some(Turn::Suspect)
             }
             _ => None,
@@ -177,19 +224,18 @@ impl Liveness {
 
     /// The last ping was answered.
     pub(crate) fn answered(&mut self) {
-        if let (true, Some(pinged), Some(interval)) = (self.unanswered, self.pinged, self.ping) {
+        if let (true, Some(pinged), Some(interval)) =
+            (self.unanswered, self.pinged.get(), self.ping)
+        {
             self.unanswered = false;
             // Only haste is taken back.
-            let interval = self.busy_ping.unwrap_or(interval);
             self.ping_at = self.ping_at.max(pinged + interval.into());
         }
     }
 
     /// Enough was sent since the last ping to ask what became of it.
     pub(crate) fn busy(&mut self) {
-        if let (Some(pinged), Some(interval)) = (self.pinged, self.busy_ping) {
-            self.ping_at = self.ping_at.min(pinged + interval.into());
-        }
+        self.busy = true;
     }
 
     /// Whether to ping now; the next one is due after `patience` unless this one is answered.
@@ -197,15 +243,20 @@ impl Liveness {
         let Some(interval) = self.ping.map(Duration::from) else {
             return false;
         };
-        if self.pinged.is_some_and(|pinged| self.heard > pinged) {
+        if self.pinged.get().is_some_and(|pinged| self.heard > pinged) {
             // Something else proved life: no haste.
             self.answered();
         }
         if now < self.ping_due() {
             return false;
         }
-        self.pinged = Some(now);
+        self.pinged = Maybe(now);
         self.unanswered = true;
+        self.busy = false;
+        if let Some(quiet) = &mut self.quiet {
+            quiet.pinged(now);
+        }
+        self.asks(now, patience);
         let haste = self
             .probe_after
             .map_or(interval, Duration::from)
@@ -216,11 +267,17 @@ impl Liveness {
 
     /// When to ping, early if the peer has fallen silent and nothing asks it yet.
     fn ping_due(&self) -> Time {
+        let beat = self.quiet.as_ref().map_or(Time::NEVER, |it| it.beat_at());
+        let busy = match (self.busy, self.pinged.get(), self.busy_ping) {
+            (true, Some(pinged), Some(interval)) => pinged + interval.into(),
+            _ => Time::NEVER,
+        };
+        let due = self.ping_at.min(busy).min(beat);
         match self.probe_after {
-            Some(after) if self.pinged.is_some_and(|pinged| pinged <= self.heard) => {
-                self.ping_at.min(self.silent_for(after.into()))
+            Some(after) if self.pinged.get().is_some_and(|pinged| pinged <= self.heard) => {
+                due.min(self.silent_for(after.into()))
             }
-            _ => self.ping_at,
+            _ => due,
         }
     }
 
@@ -244,6 +301,16 @@ impl Liveness {
         } else {
             Duration::ZERO
         };
-        self.heard + time + slack
+        self.silent_unforgiven(time) + slack
+    }
+
+    /// The same without what is forgiven. A quiet peer is given twice the time, from a question on
+    /// that nothing answers; never, while there is none.
+    fn silent_unforgiven(&self, time: Duration) -> Time {
+        let quiet = self.quiet.as_ref();
+        match quiet.and_then(|quiet| quiet.silent_since(self.heard)) {
+            Some(since) => since + time * Timing::PATIENCE,
+            None => self.heard + time,
+        }
     }
 }

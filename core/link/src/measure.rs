@@ -11,12 +11,23 @@ use sangam_wire::Traffic;
 
 /// Pings whose answers are awaited: two seconds of them. Of older ones an answer says nothing.
 const AWAITED_MAX: usize = 80;
-/// Loss is that of this time and up to as much before it.
+/// Loss is that of this time and up to as much before it,
 const LOSS_SPAN: Duration = Duration::from_secs(4);
+/// and of at least so many packets: where a few pings are all that is sent, one that is lost says
+/// little. At four a second this takes 25 s.
+const LOSS_PACKETS: u64 = 100;
+/// Pings were so far apart where they were fewest. What is smoothed forgets as fast, however far
+/// apart they are,
+const APART: Duration = Duration::from_millis(50);
+/// up to this: a single one is to weigh no more than so many.
+const WEIGHT_MAX: u128 = 4;
 /// More packets that were only late are not believed.
 const LATE_MAX: i64 = 1_024;
-/// Sent since the last ping before the next one comes early: pings take 3 % of it at most.
-pub(crate) const BUSY_BYTES: u64 = 2_000;
+/// Packets of which the mean is longer may not pass a path that has become narrower.
+const LONG: u64 = 1_000;
+/// Sent since the last ping before the next one comes early: pings and their answers take 3 % of
+/// it at most.
+pub(crate) const BUSY_BYTES: u64 = 4_000;
 
 /// What one answered ping says about the time since the answered ping before it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -43,6 +54,8 @@ pub struct Sample {
 pub(crate) struct Meter {
     pub(crate) sent: Traffic,
     pub(crate) received: Traffic,
+    /// Bytes of what was sent in long packets.
+    pub(crate) long: u64,
     /// Bytes sent before the last ping.
     sent_at_ping: u64,
     awaited: VecDeque<Ping>,
@@ -85,6 +98,9 @@ impl Meter {
     pub(crate) fn sent(&mut self, packets: u64, bytes: u64) -> bool {
         self.sent.packets += packets;
         self.sent.bytes += bytes;
+        if bytes > packets * LONG {
+            self.long += bytes;
+        }
         self.sent.bytes - self.sent_at_ping >= BUSY_BYTES
     }
 
@@ -123,7 +139,8 @@ impl Meter {
             received,
         };
         let one_way_us = peer_us.wrapping_sub(echo.as_micros()).cast_signed();
-        self.vary(one_way_us);
+        let weight = self.weight(echo);
+        self.vary(one_way_us, weight);
         let Some(last) = self.last.replace(pair) else {
             return;
         };
@@ -142,6 +159,12 @@ impl Meter {
         });
     }
 
+    /// How many of the usual pings the answer to the one of `echo` stands for.
+    pub(crate) fn weight(&self, echo: Time) -> u32 {
+        let apart = self.last.map_or(Duration::ZERO, |last| echo - last.ping.at);
+        (apart.as_micros() / APART.as_micros()).clamp(1, WEIGHT_MAX) as u32
+    }
+
     /// Since when the oldest ping has been without an answer.
     pub(crate) fn awaits_since(&self) -> Option<Time> {
         self.awaited.front().map(|ping| ping.at)
@@ -157,10 +180,12 @@ impl Meter {
         ppm.min(1_000_000) as u32
     }
 
-    fn vary(&mut self, transit: i64) {
+    fn vary(&mut self, transit: i64, weight: u32) {
         if let Some(before) = self.transit.replace(transit) {
             let change = transit.abs_diff(before).min(10_000_000) as f64;
-            self.jitter_us += (change - self.jitter_us) / 16.0;
+            for _ in 0..weight {
+                self.jitter_us += (change - self.jitter_us) / 16.0;
+            }
         }
     }
 }
@@ -168,7 +193,7 @@ impl Meter {
 impl Loss {
     /// Takes what left and what arrived of it; how many are lost.
     fn note(&mut self, now: Time, packets: u64, arrived: u64) -> u64 {
-        if now - self.since >= LOSS_SPAN {
+        if now - self.since >= LOSS_SPAN && self.spans[0].0 >= LOSS_PACKETS {
             self.spans = [(0, 0), self.spans[0]];
             self.since = now;
         }

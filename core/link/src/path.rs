@@ -13,9 +13,9 @@ use sangam_model::limits::DATAGRAM_LEN_SAFE;
 
 /// The size in use is confirmed at most so often,
 const CONFIRM_EVERY: Duration = Duration::from_millis(500);
-/// and only when so many bytes have left since: probes take less than a tenth of a link, and a
-/// voice alone, whose packets pass anyway, is probed for every two seconds.
-const CONFIRM_BYTES: u64 = 16 << 10;
+/// and only when so many bytes have left since in long packets: probes take a fortieth of a link,
+/// and a voice alone, whose packets pass anyway, is not probed for.
+const CONFIRM_BYTES: u64 = 64 << 10;
 /// As many in a row have to vanish (RFC 8899 section 5.1.2: `MAX_PROBES`).
 const FAILURES: u8 = 3;
 /// An answered ping that left so much later than a probe shows that the probe is lost and not
@@ -66,7 +66,8 @@ impl PathSearch {
         })
     }
 
-    /// The size of a probe that is to leave now. `sent`: bytes that have left so far.
+    /// The size of a probe that is to leave now. `sent`: bytes that have left so far in long
+    /// packets.
     pub(crate) fn poll(&mut self, now: Time, sent: u64) -> Option<u16> {
         if now >= self.raise_at {
             self.raise_at = Time::NEVER;

@@ -1,7 +1,8 @@
 //! A link that is up: control messages, liveness, round trip and clock offset.
 
-mod group;
+mod events;
 mod probing;
+mod resting;
 
 use core::time::Duration;
 
@@ -157,25 +158,6 @@ impl Session {
         self.liveness.heard(now);
     }
 
-    /// An event of the peer came, of so many bytes: [`Session::heard`], and measured.
-    #[inline]
-    pub fn received(&mut self, now: Time, bytes: usize) {
-        self.heard(now);
-        if let Some(meter) = &mut self.meter {
-            meter.received(bytes);
-        }
-    }
-
-    /// So many events of so many bytes in all left for the peer. Frames are counted here.
-    #[inline]
-    pub fn sent(&mut self, packets: u64, bytes: u64) {
-        if let Some(meter) = &mut self.meter
-            && meter.sent(packets, bytes)
-        {
-            self.liveness.busy();
-        }
-    }
-
     /// Takes what happened; poll afterwards.
     pub fn handle(&mut self, now: Time, input: Input<'_>) {
         if !matches!(self.state, State::Up) {
@@ -198,6 +180,14 @@ impl Session {
             return Some(Output::Message(message));
         }
         let turn = self.expire(now);
+        let output = self.next_output(now, turn);
+        if let Some(Output::Transmit(_)) = output {
+            self.spoke(now);
+        }
+        output
+    }
+
+    fn next_output(&mut self, now: Time, turn: Option<Output>) -> Option<Output> {
         match self.state {
             State::Up => turn
                 .or_else(|| self.meter.as_mut()?.sample.take().map(Output::Sample))
@@ -320,8 +310,12 @@ impl Session {
                 sent_us, traffic, ..
             } if probing::is_probe(traffic) => self.probed(sent_us),
             Frame::Ping {
-                sent_us, traffic, ..
+                sent_us,
+                traffic,
+                quiet,
+                ..
             } => {
+                self.peer_says((traffic, quiet), sent_us);
                 let received = self.meter.as_ref().map(|meter| meter.received);
                 self.pong = Some(Pong {
                     echo_us: sent_us,
@@ -332,8 +326,10 @@ impl Session {
                 echo_us,
                 now_us,
                 traffic,
+                quiet,
                 ..
             } => {
+                self.peer_says((traffic, quiet), now_us);
                 self.pong(now, Time::from_micros(echo_us), (now_us, traffic));
             }
             Frame::Control {
@@ -367,9 +363,15 @@ impl Session {
         if self.judge_path(now, echo, traffic) {
             return;
         }
-        self.round_trip(now - echo);
+        let weight = self.meter.as_ref().map_or(1, |meter| meter.weight(echo));
+        for _ in 0..weight {
+            self.round_trip(now - echo);
+        }
         self.clock.sample(echo, peer_us, now);
         self.liveness.answered();
+        if let Some(quiet) = self.liveness.quiet() {
+            quiet.answered(echo);
+        }
         if let (Some(meter), Some(received)) = (&mut self.meter, traffic) {
             meter.pong(now, echo, (peer_us, received));
         }
@@ -413,11 +415,13 @@ impl Session {
 
     fn poll_pong(&mut self, now: Time) -> Option<Output> {
         let Pong { echo_us, traffic } = self.pong.take().or_else(|| self.owed_to_probe())?;
+        let quiet = self.is_quiet(traffic);
         Some(self.small(&Frame::Pong {
             session: self.number,
             echo_us,
             now_us: now.as_micros(),
             traffic,
+            quiet,
         }))
     }
 
@@ -425,18 +429,23 @@ impl Session {
         if !self.liveness.ping(now, self.sender.rtt.timeout(0)) {
             return None;
         }
-        let traffic = self.meter.as_mut().map(|meter| meter.ping(now, PING_LEN));
+        let quiet = self.liveness.quiet().is_some_and(|quiet| quiet.is_quiet());
+        let len = PING_LEN + usize::from(quiet);
+        let traffic = self.meter.as_mut().map(|meter| meter.ping(now, len));
         let ping = Frame::Ping {
             session: self.number,
             sent_us: now.as_micros(),
             traffic,
+            quiet,
         };
         // The meter has counted it.
         Some(encode(&ping))
     }
 
     fn poll_control(&mut self, now: Time) -> Option<Output> {
+        let patience = self.sender.rtt.timeout(0);
         let outgoing = self.sender.poll(now)?;
+        self.liveness.asks(now, patience);
         let frame = Frame::Control {
             session: self.number,
             sequence: outgoing.sequence,

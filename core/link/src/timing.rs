@@ -44,8 +44,9 @@ pub struct Timing {
 }
 
 impl Timing {
-    /// A neighbour broker, at both ends: pinged every 50 ms, and every 25 while media flows;
-    /// suspect after 150 ms, dead after 300.
+    /// A neighbour broker, at both ends: pinged every 50 ms, and every 25 while much media flows;
+    /// suspect after 150 ms, dead after 300. [`Session::rest`](crate::Session::rest) spares most of
+    /// these pings.
     pub const BROKER: Self = Self {
         ping: Some(Duration::from_millis(50)),
         busy_ping: Some(Duration::from_millis(25)),
@@ -56,8 +57,16 @@ impl Timing {
         queue_max: BROKER_QUEUE_MAX,
     };
 
-    /// The same by a stream (TCP, TLS, WebSocket). Up to 30 ms of round trip it is as patient;
-    /// beyond, both silences grow with it, to 750 ms and 1.5 s.
+    /// Pings that measure are so far apart where an end may be quiet, unless much is sent: as often
+    /// as the laboratory's links are measured.
+    pub const MEASURED: Duration = Duration::from_millis(500);
+
+    /// A quiet end may leave a question without an answer so many times as long as a lively one may
+    /// be silent, after what its answer may be on its way: as many pings leave in that.
+    pub const PATIENCE: u32 = 2;
+
+    /// The same as [`Timing::BROKER`] by a stream (TCP, TLS, WebSocket). Up to 30 ms of round trip
+    /// it is as patient; beyond, both silences grow with it, to 750 ms and 1.5 s.
     pub const BROKER_BY_STREAM: Self = Self {
         in_order: true,
         ..Self::BROKER

@@ -78,12 +78,14 @@ fn with_frame(parts: &Parts, nonce: u64, act: impl FnOnce(&Frame<'_>)) {
             session,
             sent_us: number,
             traffic: None,
+            quiet: false,
         },
         4 => Frame::Pong {
             session,
             echo_us: number % 2_000_000,
             now_us: number,
             traffic: None,
+            quiet: false,
         },
         5 | 6 => Frame::Control {
             session,

@@ -8,7 +8,7 @@ use std::time::Duration;
 use pair::{BROKER_ROLE, Pair, Path, Seen, config};
 use sangam_link::{Backoff, DialerConfig, Input, Output, Session, SessionConfig, Timing};
 use sangam_model::{Random, Time};
-use sangam_wire::{Frame, Refusal, Traffic};
+use sangam_wire::{Capabilities, Frame, Refusal, Traffic};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -16,9 +16,11 @@ fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
 }
 
+/// Two brokers of which one may not be quiet; `quiet.rs` has those that may.
 fn brokers(seed: u64, path: Path) -> Pair {
     let config = DialerConfig {
         role: BROKER_ROLE,
+        capabilities: Capabilities::FRAGMENTS.with(Capabilities::PROBES),
         backoff: Backoff::BROKER,
         ..config(seed)
     };
@@ -310,6 +312,7 @@ fn each_answered_ping_tells_what_was_delivered_and_lost() {
             echo_us: sent_us,
             now_us: sent_us + 3_600_000_000 + 20_000,
             traffic: Some(received),
+            quiet: false,
         };
         session.handle(now + ms(24), Input::Frame(&pong));
         for output in outputs(&mut session, now + ms(24)) {
@@ -317,7 +320,7 @@ fn each_answered_ping_tells_what_was_delivered_and_lost() {
                 samples.push(sample);
             }
         }
-        session.sent(10, 10_000);
+        session.sent(now, 10, 10_000);
         // Media flows, so the next ping comes early.
         now += ms(25);
         assert_eq!(session.deadline(), Some(now));
@@ -378,6 +381,7 @@ fn silences(timing: Timing, rtt: Duration) -> (Duration, Duration) {
                 echo_us: sent_us,
                 now_us: sent_us,
                 traffic: None,
+                quiet: false,
             };
             session.handle(now, Input::Frame(&pong));
         }

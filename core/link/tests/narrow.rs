@@ -22,7 +22,7 @@ fn link(capabilities: Capabilities, path: Path) -> Pair {
 fn stream(pair: &mut Pair, time: Duration) {
     let end = pair.now + time;
     while pair.now < end {
-        pair.dialer.sent(2, 2_800);
+        pair.dialer.sent(pair.now, 2, 2_800);
         pair.run(Duration::from_millis(11));
     }
 }

@@ -140,6 +140,19 @@ impl Graph {
         ways
     }
 
+    /// What the ways cost, in the order of [`Graph::brokers`]; [`UNREACHABLE`] where there is none.
+    #[must_use]
+    pub fn costs<'a>(&self, ways: &'a Ways) -> &'a [u32] {
+        &ways.costs
+    }
+
+    /// Neighbours of the broker at a place in [`Graph::brokers`], by their places, and what they
+    /// cost.
+    pub fn neighbours_at(&self, place: usize) -> impl Iterator<Item = (usize, u32)> + '_ {
+        let links = self.links_of(place).iter();
+        links.map(|(to, cost)| (*to as usize, *cost))
+    }
+
     /// What a way costs; [`UNREACHABLE`] if there is none.
     #[must_use]
     pub fn cost(&self, ways: &Ways, to: BrokerId) -> u32 {

@@ -6,6 +6,7 @@ mod control;
 mod fanout;
 mod multicast;
 mod options;
+mod pair;
 mod recv;
 mod send;
 #[cfg(test)]
@@ -16,6 +17,7 @@ pub use batch::{Outgoing, SendBatch};
 pub use fanout::Fanout;
 pub use multicast::{is_near, source_towards};
 pub use options::UdpOptions;
+pub use pair::bind_pair;
 pub use recv::{Datagram, RecvBatch};
 pub use send::SendReport;
 

@@ -297,6 +297,9 @@ impl LinkTable {
         if !reliable && hello.capabilities.contains(Capabilities::PROBES) {
             session.watch_path(now, datagram_max);
         }
+        if hello.capabilities.contains(Capabilities::QUIET) {
+            session.rest(now);
+        }
         End::Accepted {
             session,
             nonce: hello.nonce,
@@ -407,11 +410,20 @@ impl LinkTable {
     }
 
     /// Notes events that left.
-    pub(super) fn sent(&mut self, id: LinkId, packets: u64, bytes: u64) {
+    pub(super) fn sent(&mut self, id: LinkId, now: Time, (packets, bytes): (u64, u64)) {
         let Some(link) = self.get_mut(id) else { return };
         match &mut link.end {
-            End::Dialing(dialer) => dialer.sent(packets, bytes),
-            End::Accepted { session, .. } => session.sent(packets, bytes),
+            End::Dialing(dialer) => dialer.sent(now, packets, bytes),
+            End::Accepted { session, .. } => session.sent(now, packets, bytes),
+        }
+    }
+
+    /// The same for what left for a group.
+    pub(super) fn sent_by_group(&mut self, id: LinkId, now: Time, (packets, bytes): (u64, u64)) {
+        let Some(link) = self.get_mut(id) else { return };
+        match &mut link.end {
+            End::Dialing(dialer) => dialer.sent_by_group(now, packets, bytes),
+            End::Accepted { session, .. } => session.sent_by_group(now, packets, bytes),
         }
     }
 

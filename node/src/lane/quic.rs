@@ -377,6 +377,6 @@ impl Lane {
         }
         self.counters.relayed.packets.add(packets);
         self.counters.relayed.bytes.add(bytes);
-        self.links.sent(id, packets, bytes);
+        self.links.sent(id, self.now, (packets, bytes));
     }
 }

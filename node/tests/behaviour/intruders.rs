@@ -126,6 +126,7 @@ fn ping(raw: &mut Raw, session: u32) {
         session,
         sent_us: 0,
         traffic: None,
+        quiet: false,
     }));
 }
 

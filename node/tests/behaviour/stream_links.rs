@@ -226,8 +226,9 @@ fn who_says_to_be_another_broker_than_the_certificate_is_refused_and_counted() {
         eventually("the one dialled is refused", || {
             dropped(&dialler, DropReason::LinkIdentity) > 0
         });
+        // Who was dialled takes the link for one until it sees that it was closed.
         for broker in [&broker, &liar, &dialler] {
-            assert_eq!(transports(broker), [] as [&str; 0]);
+            eventually("no link stays", || transports(broker).is_empty());
         }
     }
 }

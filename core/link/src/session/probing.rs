@@ -71,7 +71,7 @@ impl Session {
 
     /// A pong came; whether it answers a probe.
     pub(super) fn judge_path(&mut self, now: Time, echo: Time, traffic: Option<Traffic>) -> bool {
-        let sent = self.sent_bytes();
+        let sent = self.long_bytes();
         let Some(probing) = &mut self.probing else {
             return false;
         };
@@ -86,7 +86,7 @@ impl Session {
     }
 
     pub(super) fn poll_probe(&mut self, now: Time) -> Option<Output> {
-        let sent = self.sent_bytes();
+        let sent = self.long_bytes();
         let probing = self.probing.as_mut()?;
         if let Some(size) = probing.carries.take() {
             return Some(Output::Carries(size));
@@ -96,6 +96,7 @@ impl Session {
             session: self.number,
             sent_us: now.as_micros(),
             traffic: Some(PROBE),
+            quiet: false,
         };
         let Output::Transmit(mut bytes) = encode(&ping) else {
             return None;
@@ -104,7 +105,7 @@ impl Session {
         Some(Output::Transmit(bytes))
     }
 
-    fn sent_bytes(&self) -> u64 {
-        self.meter.as_ref().map_or(0, |meter| meter.sent.bytes)
+    fn long_bytes(&self) -> u64 {
+        self.meter.as_ref().map_or(0, |meter| meter.long)
     }
 }

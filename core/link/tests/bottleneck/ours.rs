@@ -86,7 +86,7 @@ impl Ours {
             self.made_until = begin(self.made_until) + takes(self.source);
         }
         self.number += 1;
-        self.session.sent(1, PACKET);
+        self.session.sent(now, 1, PACKET);
         Some(Load::Data(self.number))
     }
 

@@ -69,10 +69,13 @@ pub(crate) struct Pair {
     pub(crate) hellos: Vec<Hello>,
     /// Datagrams that left either end.
     pub(crate) sent: usize,
+    /// Their bytes, without headers.
+    pub(crate) bytes: usize,
     /// Nothing passes.
     pub(crate) cut: bool,
     random: u64,
     flying: Vec<(Time, To, Vec<u8>)>,
+    events: Vec<(Time, To, usize)>,
 }
 
 /// A broker with room for one session.
@@ -135,9 +138,11 @@ impl Pair {
             messages: Vec::new(),
             hellos: Vec::new(),
             sent: 0,
+            bytes: 0,
             cut: false,
             random,
             flying: Vec::new(),
+            events: Vec::new(),
         }
     }
 
@@ -160,6 +165,29 @@ impl Pair {
         }
     }
 
+    /// The dialer sends an event of so many bytes, of which only the arrival counts here.
+    pub(crate) fn dialer_sends(&mut self, bytes: usize) {
+        self.dialer.sent(self.now, 1, bytes as u64);
+        self.drain();
+        if !self.cut {
+            let at = self.now + self.path.up;
+            self.events.push((at, To::Broker, bytes));
+        }
+    }
+
+    /// So does the broker.
+    pub(crate) fn broker_sends(&mut self, bytes: usize) {
+        let now = self.broker.clock(self.now);
+        if let Some(session) = &mut self.broker.session {
+            session.sent(now, 1, bytes as u64);
+        }
+        self.drain();
+        if !self.cut {
+            let at = self.now + self.path.down;
+            self.events.push((at, To::Dialer, bytes));
+        }
+    }
+
     pub(crate) fn run(&mut self, time: Duration) {
         let end = self.now + time;
         loop {
@@ -170,6 +198,14 @@ impl Pair {
                 return;
             }
             self.now = self.now.max(next);
+            let now = self.now;
+            for (_, to, bytes) in self.events.extract_if(.., |(at, ..)| *at <= now) {
+                match (to, &mut self.broker.session) {
+                    (To::Dialer, _) => self.dialer.received(now, bytes),
+                    (To::Broker, Some(session)) => session.received(now + self.broker.ahead, bytes),
+                    (To::Broker, None) => {}
+                }
+            }
             while let Some(index) = self.flying.iter().position(|(at, ..)| *at <= self.now) {
                 let (_, to, bytes) = self.flying.remove(index);
                 self.deliver(to, &bytes);
@@ -198,6 +234,7 @@ impl Pair {
 
     fn next(&self) -> Time {
         let flying = self.flying.iter().map(|(at, ..)| *at);
+        let flying = flying.chain(self.events.iter().map(|(at, ..)| *at));
         let broker = self.broker.session.as_ref().and_then(Session::deadline);
         let broker = broker.map(|at| Time::from_micros(at.as_micros() - self.broker.lead()));
         flying
@@ -242,6 +279,7 @@ impl Pair {
 
     fn fly(&mut self, to: To, bytes: Vec<u8>) {
         self.sent += 1;
+        self.bytes += bytes.len();
         if self.cut || self.roll(1_000) < self.path.lost {
             return;
         }
@@ -343,7 +381,12 @@ impl Broker {
                 datagram_max: hello.datagram_max,
                 reliable: self.reliable,
             };
-            self.session = Some(Session::new(config, now));
+            let mut session = Session::new(config, now);
+            let rests = hello.capabilities.contains(Capabilities::QUIET);
+            if rests && matches!(self.role, Role::Broker(..)) {
+                session.rest(now);
+            }
+            self.session = Some(session);
         } else if let Some(session) = &mut self.session {
             session.heard(now);
         }

@@ -11,6 +11,7 @@ use crate::predictor::Predictor;
 
 mod history;
 mod link_state;
+mod live;
 mod report;
 mod router;
 mod thompson;
@@ -46,6 +47,12 @@ pub enum Method {
     Ours,
     /// The path that is fastest for this very packet: only a simulator can know.
     Oracle,
+    /// Link state as brokers have it: weights that rest, ways that are kept.
+    LinkStateLive,
+    /// Brokers that follow [`crate::schedule::Scheduler`] by [`Method::Via`].
+    ViaLive,
+    /// The same by [`Method::VcRoute`].
+    VcRouteLive,
 }
 
 /// What a router is made with.
@@ -73,7 +80,7 @@ pub struct Settings {
 pub const WINDOW_MAX: usize = 65_536;
 
 impl Method {
-    /// All of them, in the order of reports.
+    /// Those of the study, in the order of reports.
     pub const ALL: [Self; 10] = [
         Self::Direct,
         Self::BestStatic,
@@ -86,6 +93,9 @@ impl Method {
         Self::Ours,
         Self::Oracle,
     ];
+
+    /// Those that do what a live network does: where a trace is set beside one.
+    pub const LIVE: [Self; 3] = [Self::LinkStateLive, Self::ViaLive, Self::VcRouteLive];
 
     /// Its name in commands and reports.
     #[must_use]
@@ -101,19 +111,30 @@ impl Method {
             Self::DiscountedThompson => "discounted-thompson",
             Self::Ours => "ours",
             Self::Oracle => "oracle",
+            Self::LinkStateLive => "link-state-live",
+            Self::ViaLive => "via-live",
+            Self::VcRouteLive => "vcroute-live",
         }
     }
 
     /// The method of a name.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|method| method.name() == name)
+        let mut all = Self::ALL.into_iter().chain(Self::LIVE);
+        all.find(|method| method.name() == name)
     }
 
     /// Whether it needs [`Router::probe`]: two probes a second of every link.
     #[must_use]
     pub const fn probes(self) -> bool {
-        matches!(self, Self::VcRouteProbed | Self::Ours)
+        matches!(
+            self,
+            Self::VcRouteProbed
+                | Self::Ours
+                | Self::LinkStateLive
+                | Self::ViaLive
+                | Self::VcRouteLive
+        )
     }
 
     /// Whether a central scheduler computes it, so that every change of path is a plan to send.
@@ -127,6 +148,8 @@ impl Method {
                 | Self::VcRouteProbed
                 | Self::SlidingThompson
                 | Self::DiscountedThompson
+                | Self::ViaLive
+                | Self::VcRouteLive
         )
     }
 }

@@ -3,6 +3,7 @@
 use sangam_model::Time;
 
 use super::link_state::LinkState;
+use super::live::Live;
 use super::report::{Feedback, Probe};
 use super::thompson::{Draw, Memory, Thompson};
 use super::via::Via;
@@ -65,6 +66,7 @@ enum Policy {
     Via(Box<Via>),
     Thompson(Box<Thompson>),
     LinkState(Box<LinkState>),
+    Live(Box<Live>),
 }
 
 impl Policy {
@@ -89,6 +91,9 @@ impl Policy {
             }
             Method::Ours => Self::LinkState(Box::new(LinkState::new(settings, paths))),
             Method::Oracle => Self::Oracle,
+            Method::LinkStateLive | Method::ViaLive | Method::VcRouteLive => {
+                Self::Live(Box::new(Live::new(method, settings, paths)))
+            }
         }
     }
 }
@@ -124,9 +129,26 @@ impl Router {
             Policy::Via(via) => only(via.choose(now)),
             Policy::Thompson(thompson) => only(thompson.choose(now)),
             Policy::LinkState(link_state) => link_state.choose(now, &self.paths),
+            Policy::Live(live) => only(live.choose(now)),
         };
         self.account(choice);
         choice
+    }
+
+    /// The path that every packet takes until history changes or a method explores, if nothing
+    /// else is worth trying.
+    #[must_use]
+    pub fn certain(&self) -> Option<u16> {
+        let top = match &self.policy {
+            Policy::Fixed(path) => return Some(*path),
+            Policy::Via(via) => via.top(),
+            Policy::Thompson(thompson) => thompson.top(),
+            Policy::Oracle | Policy::LinkState(_) | Policy::Live(_) => return None,
+        };
+        match top {
+            [only] => Some(*only),
+            _ => None,
+        }
     }
 
     /// Takes what the sender learns now of a packet.
@@ -137,7 +159,7 @@ impl Router {
             return;
         }
         match &mut self.policy {
-            Policy::Fixed(_) | Policy::Oracle => {}
+            Policy::Fixed(_) | Policy::Oracle | Policy::Live(_) => {}
             Policy::Via(via) => via.feedback(*path, report),
             Policy::Thompson(thompson) => thompson.feedback(*path, report),
             Policy::LinkState(link_state) => {
@@ -160,6 +182,7 @@ impl Router {
         match &mut self.policy {
             Policy::Thompson(thompson) => thompson.probe(&self.paths, probe),
             Policy::LinkState(link_state) => link_state.probe(now, probe),
+            Policy::Live(live) => live.probe(now, probe),
             Policy::Fixed(_) | Policy::Oracle | Policy::Via(_) => {}
         }
     }

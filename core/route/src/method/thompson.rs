@@ -87,6 +87,11 @@ impl Thompson {
         }
     }
 
+    /// The paths that are worth trying.
+    pub(super) fn top(&self) -> &[u16] {
+        self.history.top()
+    }
+
     pub(super) fn choose(&mut self, now: Time) -> u16 {
         if self.history.refresh(now) {
             for (path, arm) in self.arms.iter_mut().enumerate() {

@@ -37,6 +37,11 @@ impl Via {
         }
     }
 
+    /// The paths that are worth trying.
+    pub(super) fn top(&self) -> &[u16] {
+        self.history.top()
+    }
+
     pub(super) fn choose(&mut self, now: Time) -> u16 {
         if self.history.refresh(now) {
             self.arms.fill(Arm::default());

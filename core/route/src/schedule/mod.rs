@@ -21,6 +21,10 @@ mod teller;
 
 pub use teller::{REFRESH, Teller, Told};
 
+/// Ways that a broker chooses from: of more neighbours those with the shortest by the map. The map
+/// follows what links measure within seconds, so that the ninth shortest is not the fastest.
+const ARMS_MAX: usize = 8;
+
 /// A link as both ends report it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Line {
@@ -53,8 +57,9 @@ pub struct Scheduler {
 /// The network as it is planned for.
 struct Network {
     graph: Graph,
-    /// What links are like that may be planned over, by both orders of their ends.
-    figures: BTreeMap<(BrokerId, BrokerId), Figure>,
+    /// Of each broker the neighbours by links that may be planned over: their places in the graph,
+    /// weights and figures.
+    links: Vec<Vec<(usize, u32, Figure)>>,
 }
 
 impl Scheduler {
@@ -98,34 +103,35 @@ impl Scheduler {
     ) -> Vec<(BrokerId, BrokerId)> {
         let graph = &network.graph;
         let ways = graph.ways(origin, None);
-        let costs = graph.brokers().iter();
-        let costs = costs.map(|id| (graph.cost(&ways, *id), *id));
-        let mut receivers: Vec<(u32, BrokerId)> = costs
-            .filter(|(cost, id)| *id != origin && *cost != UNREACHABLE)
-            .collect();
+        let (costs, ids) = (graph.costs(&ways), graph.brokers());
+        let mut receivers: Vec<(u32, usize)> = costs.iter().copied().zip(0..).collect();
+        receivers.retain(|(cost, place)| ids[*place] != origin && *cost != UNREACHABLE);
         receivers.sort_unstable();
-        let mut reached = BTreeMap::from([(origin, Figure::default())]);
+        let mut reached = vec![None; ids.len()];
+        if let Ok(place) = ids.binary_search(&origin) {
+            reached[place] = Some(Figure::default());
+        }
         let mut parents = Vec::with_capacity(receivers.len());
-        for (cost, broker) in receivers {
-            let nearer = graph.neighbours(broker).filter_map(|(peer, weight)| {
-                let before = graph.cost(&ways, peer);
-                let onward = reached.get(&peer).filter(|_| before < cost)?;
-                let crossing = network.figures.get(&(broker, peer))?;
-                let by_it = before.saturating_add(weight);
+        let mut arms = Vec::new();
+        for (cost, place) in receivers {
+            arms.clear();
+            arms.extend(network.links[place].iter().filter_map(|link| {
+                let (peer, weight, crossing) = *link;
+                let onward = reached[peer].filter(|_| costs[peer] < cost)?;
+                let by_it = costs[peer].saturating_add(weight);
                 // A link of the largest weight is for when there is no other way.
                 let is_open = by_it == cost || by_it < u32::from(WEIGHT_MAX);
                 is_open.then(|| Arm {
                     cost: by_it,
-                    peer,
-                    figure: onward.and(*crossing),
+                    peer: ids[peer],
+                    figure: crossing.and(onward),
                 })
-            });
-            let mut arms: Vec<Arm> = nearer.collect();
-            arms.sort_unstable_by_key(|arm| (arm.cost, arm.peer));
-            let chosen = self.choose(now, (origin, broker), &arms);
+            }));
+            prune(&mut arms);
+            let chosen = self.choose(now, (origin, ids[place]), &arms);
             if let Some(arm) = arms.get(chosen) {
-                parents.push((broker, arm.peer));
-                reached.insert(broker, arm.figure);
+                parents.push((ids[place], arm.peer));
+                reached[place] = Some(arm.figure);
             }
         }
         parents.sort_unstable();
@@ -144,6 +150,16 @@ impl Scheduler {
         let pair = self.pairs.entry(pair).or_insert_with(new);
         pair.choose(now, arms)
     }
+}
+
+/// Leaves the arms that may be worth a choice, in the order of their brokers, so that a weight that
+/// changes moves none.
+fn prune(arms: &mut Vec<Arm>) {
+    if arms.len() > ARMS_MAX {
+        arms.select_nth_unstable_by_key(ARMS_MAX, |arm| (arm.cost, arm.peer));
+        arms.truncate(ARMS_MAX);
+    }
+    arms.sort_unstable_by_key(|arm| arm.peer);
 }
 
 impl Network {
@@ -168,9 +184,16 @@ impl Network {
             });
             edges.collect::<Vec<_>>()
         };
-        Self {
-            graph: Graph::new(brokers.iter().map(|id| (*id, of(*id)))),
-            figures,
-        }
+        let graph = Graph::new(brokers.iter().map(|id| (*id, of(*id))));
+        let ids = graph.brokers();
+        let links_of = |place: usize| {
+            let measured = graph.neighbours_at(place).filter_map(|(peer, weight)| {
+                let figure = figures.get(&(ids[place], ids[peer]))?;
+                Some((peer, weight, *figure))
+            });
+            measured.collect()
+        };
+        let links = (0..ids.len()).map(links_of).collect();
+        Self { graph, links }
     }
 }

@@ -8,17 +8,19 @@ use crate::estimate::DEVIATIONS;
 use crate::method::{Arrival, Feedback, Moments, Past, Report, Settings};
 use crate::{Estimate, Method, Paths, Router};
 
-/// Decisions each second. The paper's scheduler makes one for each packet; what it plans is the
-/// path that nearly all of them take.
+/// Decisions each second, at most. The paper's scheduler makes one for each packet; what it plans
+/// is the path that nearly all of them take.
 const DECISIONS: u32 = 20;
-/// So many of them must be for another arm before it is planned: a plan moves the streams of
-/// whole conferences, while one packet's path is its own.
+/// So many of them must be for other arms before one of these is planned: a plan moves the streams
+/// of whole conferences, while one packet's path is its own.
 const AGREED: u32 = 18;
 /// And what is measured now must be better by so many milliseconds and by this share.
 const MARGIN: (f64, f64) = (2.0, 0.1);
 /// How long a router remembers. The prior of Thompson sampling never forgets by itself: without
 /// this a scheduler would keep to yesterday's path.
 const MEMORY: Duration = Duration::from_secs(10);
+/// Parts of that into which the first ends of pairs fall that began together.
+const SPREAD: u32 = 10;
 /// Reports of so many seconds count as one independent measurement in the history of an arm:
 /// queues last for seconds.
 const CORRELATED: u32 = 5;
@@ -54,7 +56,7 @@ pub(super) struct Pair {
     router: Router,
     /// Since the router was made.
     observed: Vec<Moments>,
-    begun: Time,
+    ends: Time,
     chosen: usize,
     pub(super) planned: Time,
 }
@@ -100,8 +102,15 @@ impl Figure {
     }
 }
 
+/// The arm with the shortest way by the map.
+fn shortest(arms: &[Arm]) -> usize {
+    let costs = arms.iter().map(|arm| (arm.cost, arm.peer));
+    let least = costs.zip(0..).min();
+    least.map_or(0, |(_, place)| place)
+}
+
 impl Pair {
-    /// Begins with the shortest way by the map, which is the first arm.
+    /// Begins with the shortest way by the map.
     pub(super) fn new((method, seed): (Method, u64), now: Time, arms: &[Arm]) -> Self {
         let mut pair = Self {
             method,
@@ -109,11 +118,13 @@ impl Pair {
             peers: Vec::new(),
             router: Router::new(method, Paths::parallel(1), &Settings::default()),
             observed: Vec::new(),
-            begun: now,
-            chosen: 0,
+            ends: now,
+            chosen: shortest(arms),
             planned: now,
         };
         pair.begin(now, arms, Vec::new());
+        // Not all at once, later.
+        pair.ends = now + MEMORY * (1 + seed as u32 % SPREAD) / SPREAD;
         pair
     }
 
@@ -128,19 +139,35 @@ impl Pair {
             let sent = now;
             self.router.feedback(now, &Feedback { path, sent, report });
         }
-        let mut votes = vec![0; arms.len()];
-        for _ in 0..DECISIONS {
-            let choice = self.router.choose(now, |_| None);
-            if let Some(votes) = votes.get_mut(usize::from(choice.path)) {
-                *votes += 1;
-            }
-        }
-        if let Some(agreed) = votes.iter().position(|votes| *votes >= AGREED)
+        if let Some(agreed) = self.agreed(now)
             && self.is_worth(arms, agreed)
         {
             self.chosen = agreed;
         }
         self.chosen
+    }
+
+    /// The arm that most decisions of this second are for, if nearly all are for another than now.
+    fn agreed(&mut self, now: Time) -> Option<usize> {
+        if let Some(only) = self.router.certain() {
+            return Some(only.into());
+        }
+        let mut votes = vec![0_u32; self.peers.len()];
+        for _ in 0..DECISIONS {
+            let choice = self.router.choose(now, |_| None);
+            if let Some(votes) = votes.get_mut(usize::from(choice.path)) {
+                *votes += 1;
+            }
+            if votes
+                .get(self.chosen)
+                .is_some_and(|votes| DECISIONS - votes < AGREED)
+            {
+                // Whatever the others will be for.
+                return None;
+            }
+        }
+        // Of several that are equally good none would ever have them all.
+        (0..votes.len()).max_by_key(|arm| votes[*arm])
     }
 
     fn is_worth(&self, arms: &[Arm], other: usize) -> bool {
@@ -154,12 +181,12 @@ impl Pair {
     /// Begins anew with other arms, or when the time has come; then with what was observed.
     fn renew(&mut self, now: Time, arms: &[Arm]) {
         let same = self.peers.iter().eq(arms.iter().map(|arm| &arm.peer));
-        if same && now - self.begun < MEMORY {
+        if same && now < self.ends {
             return;
         }
         let chosen = self.peers.get(self.chosen);
         let stays = arms.iter().position(|arm| Some(&arm.peer) == chosen);
-        self.chosen = stays.unwrap_or(0);
+        self.chosen = stays.unwrap_or_else(|| shortest(arms));
         let known = self.peers.iter().zip(&self.observed);
         let known: Vec<_> = known.collect();
         let past = |arm: &Arm| {
@@ -178,7 +205,7 @@ impl Pair {
     }
 
     fn begin(&mut self, now: Time, arms: &[Arm], history: Vec<Past>) {
-        self.begun = now;
+        self.ends = now + MEMORY;
         self.peers = arms.iter().map(|arm| arm.peer).collect();
         self.observed = vec![Moments::default(); arms.len()];
         let settings = Settings {

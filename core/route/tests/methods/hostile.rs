@@ -72,7 +72,7 @@ proptest! {
         history in prop::collection::vec(past(), 0..20),
         network in any::<bool>(),
     ) {
-        for method in Method::ALL {
+        for method in Method::ALL.into_iter().chain(Method::LIVE) {
             let settings = Settings {
                 history: history.clone(),
                 refresh: Duration::from_millis(50),
@@ -145,7 +145,7 @@ fn what_makes_no_sense_is_counted() {
 
 #[test]
 fn feedback_that_stops_changes_nothing() {
-    for method in Method::ALL {
+    for method in Method::ALL.into_iter().chain(Method::LIVE) {
         let mut router = Router::new(method, Paths::overlay(4), &Settings::default());
         let mut now = Time::ZERO;
         for _ in 0..100_000 {

@@ -112,6 +112,9 @@ fn a_path_that_vanishes_is_left() {
         Method::VcRoute,
         Method::VcRouteProbed,
         Method::Ours,
+        Method::LinkStateLive,
+        Method::ViaLive,
+        Method::VcRouteLive,
     ] {
         let mut world = World::new(method, &settings(), vanishing);
         world.run(90).mean_ms();
@@ -126,8 +129,28 @@ fn a_path_that_vanishes_is_left() {
 }
 
 #[test]
+fn what_live_networks_do_leaves_congestion_when_weights_and_plans_allow() {
+    for (method, most_ms) in [
+        (Method::LinkStateLive, 196.0),
+        (Method::ViaLive, 200.0),
+        (Method::VcRouteLive, 200.0),
+    ] {
+        let mut world = World::new(method, &settings(), congested);
+        // At first it takes the direct path.
+        world.run(15).mean_ms();
+        let calm_ms = world.run(44).mean_ms();
+        assert!(calm_ms < 121.0, "{method:?}: {calm_ms}");
+        // The second best takes 180 ms, and the congested one 270: a weight changes after 3 s and
+        // the way 5 s later; a scheduler forgets in 10.
+        let mean_ms = world.run(60).mean_ms();
+        assert!(mean_ms < most_ms, "{method:?}: {mean_ms}");
+        assert!(world.costs().path_changes <= 4, "{method:?}");
+    }
+}
+
+#[test]
 fn a_seed_repeats_its_choices() {
-    for method in Method::ALL {
+    for method in Method::ALL.into_iter().chain(Method::LIVE) {
         let settings = sangam_route::method::Settings {
             predictor: Predictor::online(5),
             ..settings()
@@ -143,7 +166,7 @@ fn a_seed_repeats_its_choices() {
 
 #[test]
 fn names_are_read_back() {
-    for method in Method::ALL {
+    for method in Method::ALL.into_iter().chain(Method::LIVE) {
         assert_eq!(Method::from_name(method.name()), Some(method));
     }
     assert_eq!(Method::from_name("fastest"), None);

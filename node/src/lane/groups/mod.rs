@@ -399,7 +399,8 @@ impl Lane {
         self.counters.relayed.messages.add(report.messages);
         self.counters.relayed.bytes.add(report.bytes);
         for link in sets::links(turn.hear) {
-            self.links.sent(link, report.packets, report.bytes);
+            let sent = (report.packets, report.bytes);
+            self.links.sent_by_group(link, self.now, sent);
         }
         (report.errors == 0).then_some(left)
     }

@@ -123,7 +123,7 @@ impl Lane {
         *within = framed.queued().bytes as u64;
         self.counters.relayed.packets.add(packets);
         self.counters.relayed.bytes.add(bytes);
-        self.links.sent(link, packets, bytes);
+        self.links.sent(link, self.now, (packets, bytes));
         self.has_to_write(link);
     }
 
@@ -150,6 +150,7 @@ impl Lane {
         self.counters.relayed.bytes.add(report.bytes);
         self.counters
             .dropped_many(DropReason::SendError, report.errors);
-        self.links.sent(link, report.packets, report.bytes);
+        let sent = (report.packets, report.bytes);
+        self.links.sent(link, self.now, sent);
     }
 }
