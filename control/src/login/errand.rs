@@ -99,7 +99,11 @@ fn secret() -> Result<String, String> {
     Ok(URL_SAFE_NO_PAD.encode(bytes))
 }
 
-fn session(path: &str) -> Result<SessionId, String> {
+/// The session of a meeting's path.
+///
+/// # Errors
+/// It is none.
+pub(super) fn session(path: &str) -> Result<SessionId, String> {
     let parts = path
         .strip_prefix("/m/")
         .and_then(|rest| rest.split_once('/'));

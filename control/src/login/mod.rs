@@ -8,6 +8,7 @@
 //! second.
 
 mod errand;
+mod logout;
 mod person;
 mod provider;
 
@@ -91,6 +92,8 @@ pub fn routes<S: Clone + Send + Sync + 'static>(login: Arc<Login>) -> Router<S> 
     Router::new()
         .route("/v1/login", get(begin))
         .route(CALLBACK, get(end))
+        .route("/v1/logout", get(logout::begin))
+        .route(logout::RETURN, get(logout::end))
         .layer(from_fn_with_state(login.api.clone(), limited))
         .with_state(login)
 }
@@ -199,7 +202,7 @@ impl Login {
         };
         count.fetch_add(1, Ordering::Relaxed);
         let fragment = match came {
-            Ok(token) => format!("token={token}"),
+            Ok(token) => format!("token={token}&login=done"),
             Err(fault) => {
                 tracing::warn!(%fault, "somebody is not let in");
                 format!("login={}", fault.code())
@@ -276,11 +279,8 @@ fn redirect(to: &str, cookie: &str) -> Response {
 
 fn plan(id: &SessionId) -> Plan {
     Plan {
-        title: id.name.clone(),
-        start_ms: None,
         end_ms: Some(unix_ms().saturating_add(LENGTH_MS)),
-        lobby: false,
-        needs: Vec::new(),
+        ..Plan::titled(&id.name)
     }
 }
 

@@ -12,6 +12,7 @@ use serde_json::Value;
 use tokio::sync::Mutex;
 
 use super::errand::Errand;
+use super::logout::RETURN;
 use super::person::{self, Expected, Person};
 use super::{CALLBACK, Fault, LoginOptions, PATIENCE};
 use crate::web;
@@ -35,6 +36,8 @@ pub(super) struct Provider {
     client_id: String,
     client_secret: Option<String>,
     callback: String,
+    /// Where it sends people who have logged out.
+    farewell: String,
     scope: String,
     http: Client,
     known: Mutex<Known>,
@@ -49,6 +52,8 @@ struct Known {
 struct Facts {
     authorization: Url,
     token: Url,
+    /// Where people log out, if it has such a page.
+    end_session: Option<Url>,
     /// Whether the secret goes into the request's body rather than its header.
     takes_posted: bool,
     keys: Vec<Jwk>,
@@ -60,6 +65,8 @@ struct Description {
     issuer: String,
     authorization_endpoint: String,
     token_endpoint: String,
+    /// RP-Initiated Logout 1.0 section 2.1.
+    end_session_endpoint: Option<String>,
     jwks_uri: String,
     token_endpoint_auth_methods_supported: Option<Vec<String>>,
 }
@@ -81,11 +88,13 @@ impl Provider {
             scope += " ";
             scope += one;
         }
+        let url = options.url.trim_end_matches('/');
         Self {
             issuer: options.issuer.clone(),
             client_id: options.client_id.clone(),
             client_secret: options.client_secret.clone(),
-            callback: format!("{}{CALLBACK}", options.url.trim_end_matches('/')),
+            callback: format!("{url}{CALLBACK}"),
+            farewell: format!("{url}{RETURN}"),
             scope,
             http: web::client(PATIENCE),
             known: Mutex::default(),
@@ -108,6 +117,26 @@ impl Provider {
             .append_pair("nonce", &errand.nonce)
             .append_pair("code_challenge", &errand.challenge())
             .append_pair("code_challenge_method", "S256");
+        Ok(address)
+    }
+
+    /// Where a browser logs out, to come back to the meeting at `to`; none where it has no such
+    /// page.
+    ///
+    /// # Errors
+    /// See [`Fault`].
+    pub(super) async fn farewell(&self, to: &str) -> Result<Option<Url>, Fault> {
+        let facts = self.facts(FRESH).await?;
+        let mut address = facts.end_session.clone();
+        if let Some(address) = &mut address {
+            // RP-Initiated Logout 1.0 section 2. Without the ID token, which nobody keeps here, the
+            // provider asks the person first: no other page can log it out.
+            address
+                .query_pairs_mut()
+                .append_pair("client_id", &self.client_id)
+                .append_pair("post_logout_redirect_uri", &self.farewell)
+                .append_pair("state", to);
+        }
         Ok(address)
     }
 
@@ -214,7 +243,9 @@ impl Provider {
         let keys = keys.filter_map(|key| serde_json::from_value(key).ok());
         let methods = described.token_endpoint_auth_methods_supported;
         let takes = |method: &str| methods.iter().flatten().any(|one| one == method);
+        let end = described.end_session_endpoint.as_deref();
         Ok(Facts {
+            end_session: end.map(|end| self.endpoint(end)).transpose()?,
             takes_posted: takes("client_secret_post") && !takes("client_secret_basic"),
             authorization: self.endpoint(&described.authorization_endpoint)?,
             token: self.endpoint(&described.token_endpoint)?,

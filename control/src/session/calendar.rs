@@ -1,8 +1,8 @@
-//! An invitation that calendars understand (RFC 5545).
+//! An invitation that calendars understand (RFC 5545), with the ways in (RFC 7986).
 
 use std::fmt::Write;
 
-use sangam_session::{Session, State};
+use sangam_session::{Session, State, Way};
 use time::OffsetDateTime;
 
 /// What an invitation without an end lasts, in milliseconds.
@@ -21,7 +21,12 @@ pub fn invitation(session: &Session, link: &str, now_ms: u64) -> String {
         _ => "CONFIRMED",
     };
     let title = escape(&plan.title);
-    let lines = [
+    let mut told = link.to_owned();
+    for way in &plan.ways {
+        // Writing to a String cannot fail.
+        let _ = write!(told, "\n{}: {}", way.label, way.uri);
+    }
+    let head = [
         "BEGIN:VCALENDAR".to_owned(),
         "VERSION:2.0".to_owned(),
         "PRODID:-//Sangam//XGSP//EN".to_owned(),
@@ -34,13 +39,31 @@ pub fn invitation(session: &Session, link: &str, now_ms: u64) -> String {
         format!("DTSTART:{}", utc(start)),
         format!("DTEND:{}", utc(end)),
         format!("SUMMARY:{title}"),
-        format!("DESCRIPTION:{}", escape(link)),
+        format!("DESCRIPTION:{}", escape(&told)),
         format!("URL:{link}"),
         format!("STATUS:{status}"),
-        "END:VEVENT".to_owned(),
-        "END:VCALENDAR".to_owned(),
     ];
-    lines.iter().map(|line| fold(line)).collect()
+    let ways = plan.ways.iter().map(conference);
+    let tail = ["END:VEVENT".to_owned(), "END:VCALENDAR".to_owned()];
+    let lines = head.into_iter().chain(ways).chain(tail);
+    lines.map(|line| fold(&line)).collect()
+}
+
+/// RFC 7986 section 5.11, by which phones dial and calendars offer to join.
+fn conference(way: &Way) -> String {
+    let feature = match way.scheme() {
+        Some("tel") => "PHONE",
+        _ => "AUDIO,VIDEO",
+    };
+    let (label, uri) = (quoted(&way.label), &way.uri);
+    format!("CONFERENCE;VALUE=URI;FEATURE={feature};LABEL={label}:{uri}")
+}
+
+/// RFC 5545 section 3.2, and RFC 6868 for what has no place in quotation marks.
+fn quoted(text: &str) -> String {
+    let plain = text.replace('^', "^^").replace('"', "^'");
+    let plain: String = plain.chars().filter(|c| !c.is_control()).collect();
+    format!("\"{plain}\"")
 }
 
 /// RFC 5545 section 3.3.5, form 2.
@@ -121,5 +144,35 @@ mod tests {
         }
         assert!(text.split("\r\n").all(|line| line.len() <= LINE), "{text}");
         assert!(text.contains("\r\n ש"), "{text}");
+    }
+
+    #[test]
+    fn an_invitation_has_every_way_in_to_be_read_and_to_be_dialled() {
+        let way = |label: &str, uri: &str| Way {
+            label: label.to_owned(),
+            uri: uri.to_owned(),
+        };
+        let id = SessionId::new("acme", "weekly").unwrap();
+        let plan = Plan {
+            ways: vec![
+                way("Berlin, \"free\"^", "tel:+49-30-1234,,4711%23"),
+                way("Room", "sip:weekly@sip.example.org"),
+            ],
+            ..Plan::titled("Weekly")
+        };
+        let machine = Machine::create(Time::from_millis(1), id, plan, 1).unwrap();
+        let text = invitation(machine.session(), "https://meet.example.org/acme/weekly", 1);
+        assert!(text.split("\r\n").all(|line| line.len() <= LINE), "{text}");
+        let whole = text.replace("\r\n ", "");
+        for line in [
+            "DESCRIPTION:https://meet.example.org/acme/weekly\\nBerlin\\, \"free\"^: \
+             tel:+49-30-1234\\,\\,4711%23\\nRoom: sip:weekly@sip.example.org\r\n",
+            "CONFERENCE;VALUE=URI;FEATURE=PHONE;LABEL=\"Berlin, ^'free^'^^\":\
+             tel:+49-30-1234,,4711%23\r\n",
+            "CONFERENCE;VALUE=URI;FEATURE=AUDIO,VIDEO;LABEL=\"Room\":\
+             sip:weekly@sip.example.org\r\n",
+        ] {
+            assert!(whole.contains(line), "{line:?} is missing in {whole}");
+        }
     }
 }

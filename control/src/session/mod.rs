@@ -14,6 +14,7 @@ mod grants;
 mod http;
 mod hub;
 mod limit;
+mod recorders;
 mod server;
 pub mod shapes;
 mod signal;
@@ -27,6 +28,7 @@ pub use grants::{Gatekeeper, MediaPass, Pass, TokenFault, VideoGrant};
 pub use http::{Api, routes};
 pub(crate) use http::{LENGTH_MS, limited};
 pub use hub::{TOLD_MAX, Told};
+pub use recorders::{Beat, Listed as ListedRecording};
 pub use server::{Failure, Hears, Server, ServerOptions, Sessions, Statistics, Tells, unix_ms};
 pub(crate) use signal::hex;
 pub use store::{

@@ -16,7 +16,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
-use super::http::Api;
+use super::http::{Api, recordings};
 use super::hub::{TOLD_MAX, Told};
 use super::limit::Bucket;
 use super::server::{Failure, unix_ms};
@@ -282,21 +282,38 @@ impl Line<'_> {
             Message::Close(_) => return false,
             _ => return true,
         };
+        if let Some(number) = asks_recordings(&text) {
+            return self.tell_recordings(number).await;
+        }
         let (number, command) = match command(&text) {
             Ok(command) => command,
             Err((number, problem)) => return self.answer(number, Err(problem)).await,
         };
         if !self.bucket.take(self.heard) {
-            let problem = Problem::new(
-                axum::http::StatusCode::TOO_MANY_REQUESTS,
-                "too many messages at once; 20 a second are served",
-            );
-            return self.answer(number, Err(problem.with("code", "rate"))).await;
+            return self.answer(number, Err(too_many())).await;
         }
         let input = Input::Command(Caller::Member(self.member), command);
         let done = self.api.sessions.input(self.id, input).await;
         self.answer(number, done.map(drop).map_err(Problem::from))
             .await
+    }
+
+    async fn tell_recordings(&mut self, number: Value) -> bool {
+        let found = if self.reach.is_none() {
+            Err(Problem::forbidden("not while waiting in the lobby").with("code", "forbidden"))
+        } else if self.bucket.take(self.heard) {
+            recordings(self.api, self.id).await.map_err(Problem::from)
+        } else {
+            Err(too_many())
+        };
+        match found {
+            Ok(mut told) => {
+                told["type"] = json!("done");
+                told["id"] = number;
+                say(&mut self.socket, told).await
+            }
+            Err(problem) => self.answer(number, Err(problem)).await,
+        }
     }
 
     async fn answer(&mut self, number: Value, done: Result<(), Problem>) -> bool {
@@ -359,6 +376,23 @@ fn command(text: &str) -> Result<(Value, Command), (Value, Problem)> {
         Ok(command) => Ok((number, command)),
         Err(error) => Err((number, wrong(error))),
     }
+}
+
+fn too_many() -> Problem {
+    let text = "too many messages at once; 20 a second are served";
+    Problem::new(axum::http::StatusCode::TOO_MANY_REQUESTS, text).with("code", "rate")
+}
+
+/// The number of a question for the recordings of the session, which changes nothing.
+fn asks_recordings(text: &str) -> Option<Value> {
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Question {
+        id: u64,
+        ask: String,
+    }
+    let question: Question = serde_json::from_str(text).ok()?;
+    (question.ask == "recordings").then(|| Value::from(question.id))
 }
 
 fn refusal(kind: &str, problem: Problem) -> Value {

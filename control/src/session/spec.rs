@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use serde_json::{Map, Value, json};
 
-use super::shapes::{COMMANDS, CREATE, Field, INVITE, Kind, SHAPES, Shape};
+use super::shapes::{COMMANDS, Field, Kind, SENT, SHAPES, Shape};
 use super::xml::NAMESPACE;
 
 /// One thing that can be asked over HTTP.
@@ -96,10 +96,31 @@ pub const OPERATIONS: &[Operation] = &[
         .gives(201, "token"),
     operation(
         "get",
+        "/v1/sessions/{tenant}/{name}/invitation",
+        "showInvitation",
+    )
+    .about("What people are told before they join. Needs any token for the session.")
+    .gives(200, "invitation"),
+    operation(
+        "get",
         "/v1/sessions/{tenant}/{name}/invitation.ics",
         "getInvitation",
     )
-    .about("An iCalendar invitation. Needs any token for the session."),
+    .about("The same for calendars (iCalendar). Needs any token for the session."),
+    operation(
+        "get",
+        "/v1/sessions/{tenant}/{name}/recordings",
+        "listRecordings",
+    )
+    .about("Recordings of the session. Needs any token for the session.")
+    .gives(200, "recordings"),
+    operation("put", "/v1/recorders/{recorder}", "recorderBeat")
+        .about(
+            "Says that a recorder is there, and asks what it has to do. Needs the operator's \
+             token.",
+        )
+        .takes("beat")
+        .gives(200, "work"),
     operation("get", "/v1/sessions/{tenant}/{name}/signal", "signal")
         .about("A WebSocket for one member: see docs/spec/xgsp.md."),
 ];
@@ -146,7 +167,7 @@ pub fn openapi() -> Value {
         let path = paths.entry(operation.path).or_insert_with(|| json!({}));
         path[operation.method] = described(operation);
     }
-    let all = SHAPES.iter().chain([&CREATE, &INVITE]);
+    let all = SHAPES.iter().chain(SENT);
     let mut schemas: Map<String, Value> = all
         .map(|shape| (shape.name.to_owned(), schema(shape)))
         .collect();
@@ -259,19 +280,29 @@ pub fn xsd() -> String {
     // What is asked and what is answered may have one name: an element has one type only, so those
     // that are answered as parts alone are types, and no elements.
     let whole = [
-        "session", "sessions", "servers", "members", "events", "token", "done", "problem",
+        "session",
+        "sessions",
+        "servers",
+        "members",
+        "events",
+        "invitation",
+        "token",
+        "done",
+        "problem",
+        "recordings",
+        "work",
     ];
     let answered = SHAPES.iter().filter(|shape| whole.contains(&shape.name));
     for shape in answered {
         root(&mut text, (shape, shape.name));
     }
-    for shape in [&CREATE, &INVITE] {
+    for shape in SENT {
         root(&mut text, (shape, shape.name));
     }
     for shape in COMMANDS {
         root(&mut text, (shape, &format!("do-{}", shape.name)));
     }
-    for shape in SHAPES.iter().chain([&CREATE, &INVITE]) {
+    for shape in SHAPES.iter().chain(SENT) {
         complex(&mut text, shape.name, shape);
     }
     for shape in COMMANDS {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use sangam_session::{ChatLine, Floor, Medium, Member, MemberId, Record, Session};
+use sangam_session::{ChatLine, Floor, Medium, Member, MemberId, Plan, Record, Session};
 use serde_json::{Value, json};
 
 use super::store::ServerSeen;
@@ -19,10 +19,11 @@ pub(super) fn session(session: &Session) -> Value {
     session_for(session, None)
 }
 
-/// The same for a member: who waits in the lobby sees only that there is a session; chat of other
-/// rooms and of others is left out.
+/// The same for a member: who waits in the lobby sees only that there is a session, and the ways
+/// in; chat of other rooms and of others is left out.
 pub(super) fn session_for(session: &Session, member: Option<MemberId>) -> Value {
     let mut shown = brief(session);
+    add_ways(&mut shown, session.plan());
     let viewer = member.map(|member| session.member(member));
     if viewer.is_some_and(|viewer| viewer.is_none_or(Member::is_in_lobby)) {
         return shown;
@@ -38,6 +39,9 @@ pub(super) fn session_for(session: &Session, member: Option<MemberId>) -> Value 
     });
     shown["rooms"] = rooms.collect();
     shown["chat"] = chat.map(|line| json!(line)).collect();
+    if let Some(replay) = session.watched() {
+        shown["replay"] = json!(replay);
+    }
     shown["members"] = members_shown(session).map(|one| json!(one)).collect();
     shown
 }
@@ -72,12 +76,10 @@ pub(super) fn brief(session: &Session) -> Value {
         "epoch": session.epoch(), "seq": session.seq(),
         "members_total": session.members_len(), "waiting_total": waiting,
     });
-    if let Some(start) = plan.start_ms {
-        shown["start_ms"] = json!(start);
+    if let Some(recording) = session.recording() {
+        shown["recording"] = json!(recording);
     }
-    if let Some(end) = plan.end_ms {
-        shown["end_ms"] = json!(end);
-    }
+    add_times(&mut shown, plan);
     let services = session.services();
     let services = services.map(|(name, ready)| json!({ "name": name, "ready": ready }));
     let services: Vec<_> = services.collect();
@@ -85,6 +87,33 @@ pub(super) fn brief(session: &Session) -> Value {
         shown["services"] = json!(services);
     }
     shown
+}
+
+/// What whoever may join is told before; `link` is where browsers join.
+pub(super) fn invitation(session: &Session, link: &str) -> Value {
+    let (id, plan) = (session.id(), session.plan());
+    let mut shown = json!({
+        "tenant": id.tenant, "name": id.name, "title": plan.title,
+        "state": session.state().name(), "link": link,
+    });
+    add_times(&mut shown, plan);
+    add_ways(&mut shown, plan);
+    shown
+}
+
+fn add_times(shown: &mut Value, plan: &Plan) {
+    if let Some(start) = plan.start_ms {
+        shown["start_ms"] = json!(start);
+    }
+    if let Some(end) = plan.end_ms {
+        shown["end_ms"] = json!(end);
+    }
+}
+
+fn add_ways(shown: &mut Value, plan: &Plan) {
+    if !plan.ways.is_empty() {
+        shown["ways"] = json!(plan.ways);
+    }
 }
 
 fn floor(medium: Medium, floor: &Floor) -> Value {

@@ -84,6 +84,88 @@ async fn a_member_asks_for_itself_and_a_chair_for_others() {
 }
 
 #[tokio::test]
+async fn people_are_told_other_ways_in_before_they_join() {
+    let stage = Stage::new();
+    stage.post("/v1/sessions", WEEKLY).await;
+    let path = format!("{PATH}/invitation");
+    let told = stage.ask(("GET", &path), JSON, (Some(ANNA), "")).await;
+    assert_eq!(told.status, StatusCode::OK, "{told:?}");
+    let of_server = json!({ "label": "Room system", "uri": "sip:weekly.acme@sip.example.org" });
+    let expected = json!({
+        "tenant": "acme", "name": "weekly", "title": "Weekly", "state": "activated",
+        "end_ms": told.json()["end_ms"], "link": "https://meet.example.org/acme/weekly",
+        "ways": [of_server],
+    });
+    assert_eq!(told.json(), expected);
+    let ways = r#"{"do": "ways", "ways": [{"label": "Berlin", "uri": "tel:+49-30-1234"}]}"#;
+    let joining = Input::Join(Joining::named("anna"));
+    stage.sessions.input(&weekly(), joining).await.unwrap();
+    let refused = command(&stage, Some(ANNA), ways).await;
+    assert_eq!(refused.json()["code"], "forbidden", "{refused:?}");
+    let done = command(&stage, Some(CHAIR), ways).await;
+    assert_eq!(done.status, StatusCode::OK, "{done:?}");
+    let berlin = json!([{ "label": "Berlin", "uri": "tel:+49-30-1234" }]);
+    assert_eq!(stage.get(&path).await["ways"], berlin);
+    let events = stage.get(&format!("{PATH}/events")).await;
+    let last = events["events"].as_array().unwrap().last().unwrap();
+    assert_eq!(
+        (&last["event"], &last["plan"]["ways"]),
+        (&json!("planned"), &berlin)
+    );
+    let file = format!("{PATH}/invitation.ics");
+    let file = stage.ask(("GET", &file), JSON, (Some(ANNA), "")).await;
+    assert!(
+        file.text.contains("LABEL=\"Berlin\":tel:+49-30-1234"),
+        "{file:?}"
+    );
+    let stranger = r#"acme:x:{"room": "daily", "roomJoin": true}"#;
+    let stranger = stage.ask(("GET", &path), JSON, (Some(stranger), "")).await;
+    assert_eq!(stranger.json()["code"], "other_session");
+}
+
+#[tokio::test]
+async fn a_way_in_that_harms_is_refused_in_both_forms() {
+    let stage = Stage::new();
+    let many: Vec<_> = (0..17).map(|n| ("Way", format!("tel:{n}"))).collect();
+    let one = |label: &'static str, uri: &str| vec![(label, uri.to_owned())];
+    for (ways, code) in [
+        (one("Click", "javascript:alert(1)"), "text"),
+        (one("Click", "https://bank.example@evil.example/"), "text"),
+        (one("", "tel:+1"), "text"),
+        (one("a\u{202e}b", "tel:+1"), "text"),
+        (one("Long", &format!("tel:{}", "1".repeat(600))), "text"),
+        (many, "full"),
+    ] {
+        let list: Vec<_> = ways
+            .iter()
+            .map(|(label, uri)| json!({ "label": label, "uri": uri }))
+            .collect();
+        let elements: String = ways
+            .iter()
+            .map(|(label, uri)| format!("<way label=\"{label}\" uri=\"{uri}\"/>"))
+            .collect();
+        let head = r#"create xmlns="urn:sangam:xgsp:1" tenant="acme" name="x" title="X""#;
+        let element = format!("<{head}>{elements}</create>");
+        let object = json!({ "tenant": "acme", "name": "x", "title": "X", "ways": list });
+        for (form, body) in [(JSON, object.to_string()), (XML, element)] {
+            let refused = stage
+                .ask(("POST", "/v1/sessions"), form, (None, &body))
+                .await;
+            assert!(
+                refused.text.contains(&format!("{code}\"")),
+                "{form} {body}: {refused:?}"
+            );
+            assert!(!refused.status.is_success(), "{refused:?}");
+        }
+    }
+    let strange = r#"{"tenant": "acme", "name": "x", "title": "X",
+        "ways": [{"label": "A", "uri": "tel:1", "colour": "red"}]}"#;
+    let refused = stage.post("/v1/sessions", strange).await;
+    assert_eq!(refused.json()["code"], "malformed", "{refused:?}");
+    assert_eq!(stage.get("/v1/sessions").await["sessions"], json!([]));
+}
+
+#[tokio::test]
 async fn a_token_of_another_session_or_another_time_opens_nothing() {
     let stage = Stage::new();
     stage.post("/v1/sessions", WEEKLY).await;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use axum::http::StatusCode;
-use sangam_control::session::shapes::{COMMANDS, CREATE, INVITE, Kind, Shape, find};
+use sangam_control::session::shapes::{COMMANDS, Kind, SENT, Shape, find};
 use sangam_control::session::{spec, xml};
 use sangam_session::{Caller, Input, Joining, Key, MemberId, Role};
 use serde_json::{Map, Value, json};
@@ -77,6 +77,7 @@ async fn full() -> Stage {
     let wanted = json!({
         "tenant": "acme", "name": "weekly", "title": "A <b> & \"c\" שלום", "lobby": true,
         "start_ms": 1_000, "end_ms": 9_000_000_000_000_u64, "needs": ["mixer"],
+        "ways": [{ "label": "Berlin <b> & \"c\" שלום", "uri": "tel:+49-30-1234,,4711%23" }],
     });
     let made = stage.post("/v1/sessions", &wanted.to_string()).await;
     assert_eq!(made.status, StatusCode::CREATED, "{made:?}");
@@ -117,6 +118,13 @@ async fn full() -> Stage {
         (2, json!({ "do": "chat", "text": "one\ntwo" })),
         (2, json!({ "do": "react", "text": "👍" })),
         (1, json!({ "do": "plan", "title": "Later" })),
+        (
+            1,
+            json!({ "do": "ways", "ways": [
+                { "label": "Paris", "uri": "tel:+33-1-2345" },
+                { "label": "Room & more", "uri": "sip:weekly@[2001:db8::1];a=b&c" },
+            ]}),
+        ),
     ];
     for (who, command) in commands {
         let command = serde_json::from_value(command).unwrap();
@@ -170,6 +178,7 @@ async fn every_document_says_the_same_in_json_and_in_valid_xml() {
         (PATH.to_owned(), "session"),
         (format!("{PATH}/members"), "members"),
         (format!("{PATH}/events"), "events"),
+        (format!("{PATH}/invitation"), "invitation"),
         ("/v1/sessions/acme/nothing".to_owned(), "problem"),
     ] {
         let json = stage.ask(("GET", &path), JSON, (None, "")).await;
@@ -194,7 +203,7 @@ async fn what_is_asked_in_xml_is_done_as_if_it_were_json() {
     let namespace = xml::NAMESPACE;
     let create = format!(
         "<create xmlns=\"{namespace}\" tenant=\"acme\" name=\"weekly\" title=\"Wöchentlich\" \
-         lobby=\"true\"><need>mixer</need></create>"
+         lobby=\"true\"><need>mixer</need><way label=\"A &amp; B\" uri=\"tel:+1\"/></create>"
     );
     assert_eq!(complaint(&create), None);
     let made = stage
@@ -207,7 +216,17 @@ async fn what_is_asked_in_xml_is_done_as_if_it_were_json() {
         shown["services"],
         json!([{ "name": "mixer", "ready": false }])
     );
+    assert_eq!(
+        shown["ways"],
+        json!([{ "label": "A & B", "uri": "tel:+1" }])
+    );
     let path = format!("{PATH}/commands");
+    // No list is an empty list.
+    let ways = format!("<ways xmlns=\"{namespace}\"/>");
+    assert_eq!(complaint(&ways), None);
+    let done = stage.ask(("POST", &path), XML, (None, &ways)).await;
+    assert_eq!(done.status, StatusCode::OK, "{done:?}");
+    assert_eq!(stage.get(PATH).await["ways"], json!(null));
     let lock = format!("<lock xmlns=\"{namespace}\" locked=\"true\"/>");
     let done = stage.ask(("POST", &path), XML, (None, &lock)).await;
     assert_eq!(done.status, StatusCode::OK, "{done:?}");
@@ -246,7 +265,7 @@ fn every_command_of_the_table_is_one_that_sessions_take() {
         // Serde looks for strangers only where there are fields at all.
         assert!(strange.is_err() || shape.fields.is_empty(), "{shape:?}");
     }
-    for shape in [&CREATE, &INVITE] {
+    for shape in SENT {
         assert_eq!(complaint(&xml::write(shape, &example(shape))), None);
     }
 }
@@ -260,6 +279,7 @@ async fn every_operation_that_is_described_is_there() {
             .replace("{tenant}", "acme")
             .replace("{name}", "none");
         let path = path.replace("{service}", "mixer");
+        let path = path.replace("{recorder}", "archive-1");
         let method = operation.method.to_uppercase();
         let answer = stage.ask((&method, &path), JSON, (None, "{}")).await;
         assert_ne!(

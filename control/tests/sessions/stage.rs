@@ -15,7 +15,7 @@ use sangam_control::session::{
     Api, ControlStore, Embedded, Gatekeeper, MediaPass, Pass, Server, ServerOptions, Sessions,
     TokenFault, VideoGrant, routes, unix_ms,
 };
-use sangam_session::{Reach, SessionId};
+use sangam_session::{Reach, SessionId, Way};
 use serde_json::Value;
 use tower::ServiceExt;
 
@@ -106,6 +106,7 @@ impl Stage {
             }),
             heard: Box::new(|_, _| {}),
             sessions_max: 10,
+            ways: ways(),
             clock: unix_ms,
         });
         let server = server.unwrap();
@@ -169,6 +170,14 @@ impl Stage {
 
 pub(crate) const JSON: &str = "application/json";
 pub(crate) const XML: &str = "application/xml";
+
+/// Ways into all sessions.
+fn ways() -> Vec<Way> {
+    vec![Way {
+        label: "Room system".to_owned(),
+        uri: "sip:{session}.{tenant}@sip.example.org".to_owned(),
+    }]
+}
 
 pub(crate) fn weekly() -> SessionId {
     SessionId::new("acme", "weekly").unwrap()

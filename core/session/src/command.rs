@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use serde::{Deserialize, Serialize};
 
 use crate::limits::{MEMBERS_MAX, QUEUE_MAX, ROOMS_MAX};
-use crate::{Key, Medium, MemberId, Mode, Rights, Role, State};
+use crate::{Key, Medium, MemberId, Mode, Rights, Role, State, Way};
 
 /// Who asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,6 +60,15 @@ pub enum Command {
         /// Whether participants and observers wait to be let in.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         lobby: Option<bool>,
+        /// Whether it is recorded from its beginning on.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        record: Option<bool>,
+    },
+    /// Other ways in than the page, in place of those there were.
+    Ways {
+        /// All of them.
+        #[serde(default)]
+        ways: Vec<Way>,
     },
     /// Nobody new, or again.
     Lock {
@@ -176,6 +185,26 @@ pub enum Command {
         /// Which.
         text: String,
     },
+    /// Have the session recorded, or no more.
+    Record {
+        /// Whether it is recorded.
+        on: bool,
+    },
+    /// Watch a recording in one's room, together.
+    Replay {
+        /// Which, as the archive calls it.
+        recording: String,
+    },
+    /// Pause what is replayed, go on, or go elsewhere in it.
+    Play {
+        /// Whether it goes on.
+        playing: bool,
+        /// Where to, in milliseconds since its beginning; where it is if none.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        position_ms: Option<u64>,
+    },
+    /// End what is replayed.
+    Stop,
     /// Leave.
     Leave,
 }
@@ -192,6 +221,8 @@ pub enum Refusal {
     NoMember(MemberId),
     /// There is no such room.
     NoRoom(String),
+    /// There is no such recording of this session.
+    NoRecording(String),
     /// A room of this name is open already.
     RoomExists(String),
     /// The session stands where this is not possible.
@@ -221,6 +252,7 @@ impl Refusal {
             Self::Forbidden(_) => "forbidden",
             Self::NoMember(_) => "no_member",
             Self::NoRoom(_) => "no_room",
+            Self::NoRecording(_) => "no_recording",
             Self::RoomExists(_) => "room_exists",
             Self::NotNow(_) => "not_now",
             Self::Locked => "locked",
@@ -268,6 +300,7 @@ impl fmt::Display for Refusal {
             Self::Forbidden(why) => f.write_str(why),
             Self::NoMember(member) => write!(f, "there is no member {member} here"),
             Self::NoRoom(room) => write!(f, "there is no room {room:?}"),
+            Self::NoRecording(id) => write!(f, "there is no recording {id:?} of this session"),
             Self::RoomExists(room) => write!(f, "there is a room {room:?} already"),
             Self::NotNow(state) => write!(f, "not while the session is {}", state.name()),
             Self::Locked => f.write_str("the session is locked: nobody new may come"),

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{FloorRules, Key, Medium, Member, MemberId, Plan, Role, SessionId, State};
+use crate::{FloorRules, Key, Medium, Member, MemberId, Plan, Replay, Role, SessionId, State};
 
 /// An event in its place in the log.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -232,6 +232,23 @@ pub enum Event {
         room: Option<String>,
         /// With what.
         text: String,
+    },
+    /// The session is to be recorded, or no more.
+    Recording {
+        /// Whether it is.
+        on: bool,
+        /// Who wants it; an operator if none.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        member: Option<MemberId>,
+    },
+    /// A recording is replayed: all of where that stands; or nothing any more.
+    Replay {
+        /// Where it stands.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        replay: Option<Replay>,
+        /// Why it is over.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        why: Option<Gone>,
     },
 }
 

@@ -44,8 +44,11 @@ mod floor;
 pub mod limits;
 mod machine;
 mod member;
+mod recording;
+mod seen;
 mod state;
 mod text;
+mod way;
 mod words;
 
 pub use command::{Caller, Command, Joining, Refusal};
@@ -54,5 +57,9 @@ pub use event::{Event, Gone, Record};
 pub use floor::{Floor, FloorRules, Holder, Mode};
 pub use machine::{Answer, Input, Machine};
 pub use member::{Key, Member, Rights};
+pub use recording::{
+    Person, Played, Playing, RECORDER, REPLAYED, Recording, Replay, Said, is_recorder,
+};
 pub use state::{ChatLine, Plan, Room, Session, Timer};
+pub use way::Way;
 pub use words::{MAIN, Medium, MemberId, Role, SessionId, State};

@@ -28,7 +28,21 @@ pub const CAPABILITIES_MAX: usize = 32;
 pub const WORD_LEN_MAX: usize = 32;
 /// Services that a session may need.
 pub const SERVICES_MAX: usize = 16;
+/// Other ways into a session that people are told of.
+pub const WAYS_MAX: usize = 16;
+/// Bytes of the URI of one.
+pub const URI_LEN_MAX: usize = 512;
 /// Identities that were removed and may not come back; the oldest is forgotten.
 pub const BARRED_MAX: usize = 1_000;
 /// How long a member whose connection is gone keeps its place, in milliseconds.
 pub const AWAY_MS_MAX: u64 = 30_000;
+/// How long a recorder or player may be silent before it is taken for gone, in milliseconds.
+pub const LEASE_MS: u64 = 5_000;
+/// Bytes of what an archive calls a recording.
+pub const RECORDING_LEN_MAX: usize = 32;
+/// People of a recording that are shown in a replay.
+pub const PLAYED_MAX: usize = 32;
+/// Lines of chat that a player may tell at once.
+pub const SAID_MAX: usize = 20;
+/// The longest recording that is replayed, in milliseconds: 30 days.
+pub const LENGTH_MS_MAX: u64 = 30 * 24 * 3_600 * 1_000;

@@ -4,10 +4,11 @@ use std::collections::VecDeque;
 
 use sangam_model::Time;
 
-use crate::limits::SERVICES_MAX;
+use crate::decide::Lease;
+use crate::limits::{SERVICES_MAX, WAYS_MAX};
 use crate::{
-    Caller, Command, Event, Gone, Joining, Key, MemberId, Plan, Record, Refusal, Session,
-    SessionId, State, Timer, text,
+    Caller, Command, Event, Gone, Joining, Key, MemberId, Plan, Playing, RECORDER, Record, Refusal,
+    Session, SessionId, State, Timer, Way, text,
 };
 
 /// What happens to a session.
@@ -26,6 +27,10 @@ pub enum Input {
     Found(MemberId),
     /// A service became ready, or stopped to be.
     Service(String, bool),
+    /// A recorder is there for the session, and records it already or does not yet.
+    Recorder(String, bool),
+    /// A player is there for what is replayed.
+    Player(String, Playing),
     /// The deadline passed.
     Tick,
 }
@@ -46,6 +51,10 @@ pub struct Machine {
     pub(crate) records: VecDeque<Record>,
     /// Milliseconds since 1970; never goes back.
     pub(crate) now_ms: u64,
+    /// Who records it. That somebody does is in the log, that it goes on is not.
+    pub(crate) recorder: Option<Lease>,
+    /// Who replays in it.
+    pub(crate) player: Option<Lease>,
 }
 
 impl Machine {
@@ -68,6 +77,8 @@ impl Machine {
             session,
             records: VecDeque::from([record]),
             now_ms,
+            recorder: None,
+            player: None,
         };
         machine.tick();
         Ok(machine)
@@ -86,11 +97,14 @@ impl Machine {
             session,
             records: VecDeque::new(),
             now_ms: ms(now),
+            recorder: None,
+            player: None,
         };
         machine.session.epoch = epoch;
         machine.emit(Event::Fenced);
+        machine.inherit();
         for member in machine.session.members.clone().into_values() {
-            if member.away_ms.is_none() {
+            if member.away_ms.is_none() && !machine.session.is_replayed(member.id) {
                 machine.emit(Event::Away { member: member.id });
             }
         }
@@ -128,6 +142,8 @@ impl Machine {
                 Ok(Answer::Done)
             }
             Input::Service(name, ready) => self.service(name, ready),
+            Input::Recorder(name, records) => self.recorder(&name, records).map(|()| Answer::Done),
+            Input::Player(name, playing) => self.played(&name, playing).map(|()| Answer::Done),
             Input::Command(caller, command) => self.command(caller, command),
         }
     }
@@ -140,7 +156,9 @@ impl Machine {
     /// When to call [`Self::handle`] with a tick.
     #[must_use]
     pub fn deadline(&self) -> Option<Time> {
-        let (at, _) = self.session.timers.first()?;
+        let timer = self.session.timers.first().map(|(at, _)| *at);
+        let leases = [&self.recorder, &self.player].into_iter().flatten();
+        let at = leases.map(|lease| lease.until_ms).chain(timer).min()?;
         Some(Time::from_micros(at.saturating_mul(1_000)))
     }
 
@@ -159,6 +177,15 @@ impl Machine {
 
     /// Does what is due. What a timer leads to is an event that ends the timer, so this ends.
     fn tick(&mut self) {
+        let is_over = |lease: &Option<Lease>, now_ms: u64| {
+            lease.as_ref().is_some_and(|lease| lease.until_ms <= now_ms)
+        };
+        if is_over(&self.recorder, self.now_ms) {
+            self.forget_recorder();
+        }
+        if is_over(&self.player, self.now_ms) {
+            self.end_replay(Gone::Lost);
+        }
         while let Some((at, timer)) = self.session.timers.first().cloned() {
             if at > self.now_ms {
                 return;
@@ -169,6 +196,7 @@ impl Machine {
                 Timer::End if self.session.state == State::Created => self.end(State::Canceled),
                 Timer::End => self.end(State::Finished),
                 Timer::Away(member) => self.leave(member, Gone::Lost),
+                Timer::Replay => self.replay_ends(),
                 Timer::Floor(room, medium, member) => {
                     self.release((&room, medium), member, Gone::Expired);
                 }
@@ -180,8 +208,19 @@ impl Machine {
         }
     }
 
+    /// Waits for who recorded and replayed, as they may be there still.
+    fn inherit(&mut self) {
+        let lease = || Some(Lease::inherited(self.now_ms));
+        if self.session.recording.is_some() && self.session.ready.contains(RECORDER) {
+            self.recorder = lease();
+        }
+        if self.session.replay.is_some() {
+            self.player = lease();
+        }
+    }
+
     fn service(&mut self, name: String, ready: bool) -> Result<Answer, Refusal> {
-        if !self.session.plan.needs.contains(&name) {
+        if !self.session.services().any(|(known, _)| known == name) {
             return Err(Refusal::Range("the session does not need this service"));
         }
         if self.session.ready.contains(&name) != ready {
@@ -203,9 +242,17 @@ pub(crate) fn sound(mut plan: Plan) -> Result<Plan, Refusal> {
     if plan.needs.len() > SERVICES_MAX {
         return Err(Refusal::Full("services that a session needs", SERVICES_MAX));
     }
+    if plan.record && !plan.needs.iter().any(|need| need == RECORDER) {
+        plan.needs.push(RECORDER.to_owned());
+    }
     for need in &plan.needs {
         text::word("a service's name", need)?;
     }
+    if plan.ways.len() > WAYS_MAX {
+        return Err(Refusal::Full("other ways into a session", WAYS_MAX));
+    }
+    let ways = plan.ways.into_iter().map(Way::checked);
+    plan.ways = ways.collect::<Result<_, _>>()?;
     let start = plan.start_ms.unwrap_or_default();
     if plan.end_ms.is_some_and(|end| end <= start) {
         return Err(Refusal::Range("a session ends after it has begun"));

@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::limits::{AWAY_MS_MAX, BARRED_MAX, CHAT_KEPT};
 use crate::{
-    Event, Floor, FloorRules, Holder, Key, MAIN, Medium, Member, MemberId, Record, SessionId, State,
+    Event, Floor, FloorRules, Holder, Key, MAIN, Medium, Member, MemberId, Record, Recording,
+    Replay, SessionId, State, Way,
 };
 
 /// What is planned for a session.
@@ -26,6 +27,12 @@ pub struct Plan {
     /// Services without which it does not begin, such as a recorder.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub needs: Vec<String>,
+    /// Other ways in than the page.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ways: Vec<Way>,
+    /// Whether it is recorded from its beginning on; it needs a recorder then.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub record: bool,
 }
 
 /// A room with its floors: `main`, or a private one.
@@ -68,6 +75,8 @@ pub enum Timer {
     Floor(String, Medium, MemberId),
     /// A member whose connection is gone is not waited for any longer.
     Away(MemberId),
+    /// What is replayed ends.
+    Replay,
 }
 
 /// A session. Changed by [`Self::apply`] alone.
@@ -91,6 +100,10 @@ pub struct Session {
     pub(crate) chat: VecDeque<ChatLine>,
     pub(crate) member_next: u32,
     pub(crate) timers: BTreeSet<(u64, Timer)>,
+    #[serde(default)]
+    pub(crate) recording: Option<Recording>,
+    #[serde(default)]
+    pub(crate) replay: Option<Replay>,
 }
 
 impl Plan {
@@ -115,104 +128,6 @@ impl Room {
             title,
             floors: rules.map(Floor::new),
         }
-    }
-}
-
-/// What is seen from outside.
-impl Session {
-    /// Its name.
-    #[must_use]
-    pub const fn id(&self) -> &SessionId {
-        &self.id
-    }
-
-    /// What is planned.
-    #[must_use]
-    pub const fn plan(&self) -> &Plan {
-        &self.plan
-    }
-
-    /// Where it stands.
-    #[must_use]
-    pub const fn state(&self) -> State {
-        self.state
-    }
-
-    /// Which holder wrote last.
-    #[must_use]
-    pub const fn epoch(&self) -> u64 {
-        self.epoch
-    }
-
-    /// The number of the last event.
-    #[must_use]
-    pub const fn seq(&self) -> u64 {
-        self.seq
-    }
-
-    /// When the last event happened, in milliseconds since 1970.
-    #[must_use]
-    pub const fn changed_ms(&self) -> u64 {
-        self.changed_ms
-    }
-
-    /// Whether nobody new may come.
-    #[must_use]
-    pub const fn is_locked(&self) -> bool {
-        self.locked
-    }
-
-    /// Everybody, by number, the lobby included.
-    pub fn members(&self) -> impl Iterator<Item = &Member> {
-        self.members.values()
-    }
-
-    /// So many of them.
-    #[must_use]
-    pub fn members_len(&self) -> usize {
-        self.members.len()
-    }
-
-    /// One member.
-    #[must_use]
-    pub fn member(&self, member: MemberId) -> Option<&Member> {
-        self.members.get(&member)
-    }
-
-    /// The member of this identity, if it is here.
-    #[must_use]
-    pub fn identified(&self, identity: &str) -> Option<&Member> {
-        self.members.get(self.identities.get(identity)?)
-    }
-
-    /// The rooms by name; `main` is always there.
-    pub fn rooms(&self) -> impl Iterator<Item = (&str, &Room)> {
-        self.rooms.iter().map(|(name, room)| (name.as_str(), room))
-    }
-
-    /// One floor.
-    #[must_use]
-    pub fn floor(&self, room: &str, medium: Medium) -> Option<&Floor> {
-        self.rooms
-            .get(room)
-            .map(|room| &room.floors[medium as usize])
-    }
-
-    /// The last lines of chat, the oldest first.
-    pub fn chat(&self) -> impl Iterator<Item = &ChatLine> {
-        self.chat.iter()
-    }
-
-    /// The services it needs, and whether they are ready.
-    pub fn services(&self) -> impl Iterator<Item = (&str, bool)> {
-        let needs = self.plan.needs.iter();
-        needs.map(|name| (name.as_str(), self.ready.contains(name)))
-    }
-
-    /// Whether a member is who a key says it is.
-    #[must_use]
-    pub fn is_key_of(&self, member: MemberId, key: &Key) -> bool {
-        self.keys.get(&member) == Some(key)
     }
 }
 
@@ -242,7 +157,10 @@ impl Session {
             chat: VecDeque::new(),
             member_next: 1,
             timers: BTreeSet::new(),
+            recording: None,
+            replay: None,
         };
+        new.heed_plan(record.at_ms);
         new.schedule();
         Some(new)
     }
@@ -270,10 +188,14 @@ impl Session {
             Event::Created { .. } | Event::Fenced | Event::Reacted { .. } => {}
             Event::Planned { plan } => {
                 self.plan = plan.clone();
+                self.heed_plan(record.at_ms);
                 self.schedule();
             }
             Event::State { state } => {
                 self.state = *state;
+                if state.is_final() {
+                    self.recording = None;
+                }
                 self.schedule();
             }
             Event::Service { name, ready } => {
@@ -291,6 +213,11 @@ impl Session {
                 }
                 self.barred.push_back(identity.clone());
             }
+            Event::Recording { on, member } => {
+                let (member, since_ms) = (*member, record.at_ms);
+                self.recording = on.then_some(Recording { member, since_ms });
+            }
+            Event::Replay { replay, .. } => self.follow(replay.as_ref()),
             Event::Opened { room, title } => {
                 self.rooms.insert(room.clone(), Room::new(title.clone()));
             }
@@ -437,6 +364,25 @@ impl Session {
         }
     }
 
+    /// A session that is planned to be recorded is, until somebody ends that.
+    fn heed_plan(&mut self, since_ms: u64) {
+        if self.plan.record && self.recording.is_none() {
+            self.recording = Some(Recording {
+                member: None,
+                since_ms,
+            });
+        }
+    }
+
+    fn follow(&mut self, replay: Option<&Replay>) {
+        self.timers
+            .retain(|(_, timer)| !matches!(timer, Timer::Replay));
+        if let Some(end) = replay.and_then(Replay::ends_ms) {
+            self.timers.insert((end, Timer::Replay));
+        }
+        self.replay = replay.cloned();
+    }
+
     fn stop_waiting(&mut self, member: &Member) {
         if let Some(since) = member.away_ms {
             self.timers
@@ -456,11 +402,16 @@ impl Session {
         self.chat.push_back(line);
     }
 
+    /// Whether every service is ready without which it does not begin.
+    pub(crate) fn is_served(&self) -> bool {
+        self.plan.needs.iter().all(|name| self.ready.contains(name))
+    }
+
     /// Sets the timers of the plan anew. A session that lacks a service waits for that alone.
     fn schedule(&mut self) {
         self.timers
             .retain(|(_, timer)| !matches!(timer, Timer::Start | Timer::End));
-        if self.state == State::Created && self.services().all(|(_, ready)| ready) {
+        if self.state == State::Created && self.is_served() {
             let start = self.plan.start_ms.unwrap_or_default();
             self.timers.insert((start, Timer::Start));
         }

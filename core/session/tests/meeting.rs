@@ -5,7 +5,7 @@
 use sangam_model::Time;
 use sangam_session::{
     Answer, Caller, Command, Event, Gone, Input, Joining, Key, Machine, Medium, MemberId, Mode,
-    Plan, Refusal, Role, SessionId, State, limits,
+    Plan, Refusal, Role, SessionId, State, Way, limits,
 };
 
 const AUDIO: Medium = Medium::Audio;
@@ -336,4 +336,48 @@ fn endless_names_are_refused_and_any_script_is_taken() {
         ..Joining::named("shirin")
     };
     assert!(meeting.take(Input::Join(shirin)).is_ok());
+}
+
+#[test]
+fn a_chair_tells_other_ways_in_and_plans_keep_them() {
+    let mut meeting = Meeting::new();
+    let chair = meeting.join("chair", Role::Chair);
+    let anna = meeting.join("anna", Role::Participant);
+    let way = Way {
+        label: "Berlin".to_owned(),
+        uri: "tel:+49-30-1234".to_owned(),
+    };
+    let ways = |ways: &[Way]| Command::Ways {
+        ways: ways.to_vec(),
+    };
+    let one = [way.clone()];
+    assert_eq!(
+        meeting.ask(anna, ways(&one)).unwrap_err().code(),
+        "forbidden"
+    );
+    meeting.ask(chair, ways(&one)).unwrap();
+    let later = Command::Plan {
+        title: Some("Later".to_owned()),
+        start_ms: None,
+        end_ms: None,
+        lobby: None,
+        record: None,
+    };
+    meeting.ask(chair, later).unwrap();
+    assert_eq!(meeting.machine.session().plan().ways, one);
+    let bad = Way {
+        uri: "javascript:alert(1)".to_owned(),
+        ..way.clone()
+    };
+    let refused = meeting.ask(chair, ways(&[way.clone(), bad])).unwrap_err();
+    assert_eq!(refused.code(), "text");
+    let many = vec![way; limits::WAYS_MAX + 1];
+    assert_eq!(meeting.ask(chair, ways(&many)).unwrap_err().code(), "full");
+    assert_eq!(
+        meeting.machine.session().plan().ways,
+        one,
+        "what was refused changed nothing"
+    );
+    meeting.ask(chair, ways(&[])).unwrap();
+    assert_eq!(meeting.machine.session().plan().ways, []);
 }

@@ -5,8 +5,8 @@
 use proptest::prelude::*;
 use sangam_model::Time;
 use sangam_session::{
-    Answer, Caller, Command, Input, Joining, Key, Machine, Medium, MemberId, Mode, Plan, Record,
-    Refusal, Rights, Role, Session, SessionId, State, limits,
+    Answer, Caller, Command, Input, Joining, Key, Machine, Medium, MemberId, Mode, Person, Plan,
+    Playing, REPLAYED, Record, Refusal, Rights, Role, Session, SessionId, State, Way, limits,
 };
 
 /// One thing that happens.
@@ -18,6 +18,8 @@ enum Step {
     Lost(u32),
     Found(u32),
     Service(bool),
+    Recorder(bool),
+    Player(bool),
     Ask(Option<u32>, Command),
     TakeOver,
 }
@@ -28,6 +30,15 @@ fn medium() -> impl Strategy<Value = Medium> {
 
 fn member() -> impl Strategy<Value = MemberId> {
     (1_u32..12).prop_map(MemberId)
+}
+
+/// Good ones, and ones that are refused.
+fn way() -> impl Strategy<Value = Way> {
+    let uri = prop::sample::select(&["tel:+49-30-1", "sip:weekly@host", "javascript:1"][..]);
+    uri.prop_map(|uri| Way {
+        label: "Way".to_owned(),
+        uri: uri.to_owned(),
+    })
 }
 
 fn room() -> impl Strategy<Value = String> {
@@ -93,9 +104,16 @@ fn about_all() -> impl Strategy<Value = Command> {
                 start_ms,
                 end_ms,
                 lobby: Some(lobby),
+                record: None,
             }),
+        1 => prop::collection::vec(way(), 0..3).prop_map(|ways| Command::Ways { ways }),
         1 => room().prop_map(|room| Command::Open { room, title: String::new() }),
         1 => room().prop_map(|room| Command::Close { room }),
+        2 => any::<bool>().prop_map(|on| Command::Record { on }),
+        2 => Just(Command::Replay { recording: "0123abcd".to_owned() }),
+        2 => (any::<bool>(), prop::option::of(0_u64..9_000))
+            .prop_map(|(playing, position_ms)| Command::Play { playing, position_ms }),
+        1 => Just(Command::Stop),
     ]
 }
 
@@ -110,6 +128,8 @@ fn step() -> impl Strategy<Value = Step> {
         1 => (1_u32..12).prop_map(Step::Lost),
         1 => (1_u32..12).prop_map(Step::Found),
         1 => any::<bool>().prop_map(Step::Service),
+        1 => any::<bool>().prop_map(Step::Recorder),
+        2 => any::<bool>().prop_map(Step::Player),
         2 => (caller(), about_people()).prop_map(|(who, what)| Step::Ask(who, what)),
         6 => (caller(), about_floors()).prop_map(|(who, what)| Step::Ask(who, what)),
         1 => (caller(), about_all()).prop_map(|(who, what)| Step::Ask(who, what)),
@@ -172,6 +192,8 @@ impl World {
             Step::Lost(member) => Input::Lost(MemberId(member)),
             Step::Found(member) => Input::Found(MemberId(member)),
             Step::Service(ready) => Input::Service("mixer".to_owned(), ready),
+            Step::Recorder(records) => Input::Recorder("archive-1".to_owned(), records),
+            Step::Player(finds) => Input::Player("archive-1".to_owned(), self.playing(finds)),
             Step::Ask(who, command) => {
                 let caller = who.map_or(Caller::Operator, |who| Caller::Member(MemberId(who)));
                 Input::Command(caller, command)
@@ -187,6 +209,22 @@ impl World {
             assert_eq!(&before, self.machine.session(), "refused, and yet changed");
         }
         self.drain();
+    }
+
+    /// What a player says that has just been told.
+    fn playing(&self, finds: bool) -> Playing {
+        let person = |n: u32| Person {
+            source: MemberId(n),
+            name: format!("person {n}"),
+            media: vec![Medium::Audio, Medium::Screen],
+        };
+        let replay = self.machine.session().watched();
+        Playing {
+            order: replay.map_or(0, |replay| replay.order),
+            found: finds.then(|| (8_000, vec![person(1), person(2)])),
+            position_ms: (!finds).then_some(1_000),
+            ..Playing::default()
+        }
     }
 
     fn take_over(&mut self) {
@@ -242,6 +280,10 @@ impl World {
                     );
                 }
             }
+        }
+        let stands = |one: &&sangam_session::Member| one.capabilities.contains(REPLAYED);
+        for one in session.members().filter(stands) {
+            assert!(session.is_replayed(one.id), "{} stays behind", one.id);
         }
         let doors = session.doors();
         assert!(active || doors == [("acme/weekly".to_owned(), Vec::new())]);

@@ -41,8 +41,13 @@ impl Capabilities {
     pub const PROBES: Self = Self(8);
     /// Hears groups on its own segment.
     pub const MULTICAST: Self = Self(16);
+    /// Knows that a neighbour which says so is silent for long where nothing is to be told.
+    pub const QUIET: Self = Self(32);
     /// What this build can do on every link.
-    pub const OURS: Self = Self::FRAGMENTS.with(Self::TRACES).with(Self::PROBES);
+    pub const OURS: Self = Self::FRAGMENTS
+        .with(Self::TRACES)
+        .with(Self::PROBES)
+        .with(Self::QUIET);
 
     /// What either can do.
     #[must_use]
@@ -164,6 +169,9 @@ pub enum Frame<'a> {
         /// What the sender has sent in this session, this frame included; `None` from an
         /// endpoint that does not measure.
         traffic: Option<Traffic>,
+        /// From now on the sender may be silent for long; told with `traffic` only, and only where
+        /// both ends have [`Capabilities::QUIET`].
+        quiet: bool,
     },
     /// I am.
     Pong {
@@ -176,6 +184,8 @@ pub enum Frame<'a> {
         /// What the answerer has received in this session, the ping included; there if the ping
         /// told its own.
         traffic: Option<Traffic>,
+        /// As in [`Frame::Ping`].
+        quiet: bool,
     },
     /// Control messages, in order, delivered once.
     Control {

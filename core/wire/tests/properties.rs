@@ -275,19 +275,28 @@ fn frame() -> impl Strategy<Value = Frame<'static>> {
                 speaks,
             })
         ),
-        (session(), any::<u64>(), traffic()).prop_map(|(session, sent_us, traffic)| Frame::Ping {
-            session,
-            sent_us,
-            traffic,
-        }),
-        (session(), any::<u64>(), any::<u64>(), traffic()).prop_map(
-            |(session, echo_us, now_us, traffic)| Frame::Pong {
+        (session(), any::<u64>(), traffic(), any::<bool>()).prop_map(
+            |(session, sent_us, traffic, quiet)| Frame::Ping {
+                session,
+                sent_us,
+                traffic,
+                quiet: quiet && traffic.is_some(),
+            }
+        ),
+        (
+            session(),
+            any::<u64>(),
+            any::<u64>(),
+            traffic(),
+            any::<bool>()
+        )
+            .prop_map(|(session, echo_us, now_us, traffic, quiet)| Frame::Pong {
                 session,
                 echo_us,
                 now_us,
                 traffic,
-            }
-        ),
+                quiet: quiet && traffic.is_some(),
+            }),
         (session(), any::<u16>()).prop_map(|(session, ack)| Frame::Ack { session, ack }),
         (session(), refusal()).prop_map(|(session, reason)| Frame::Bye { session, reason }),
         stream().prop_map(|stream| Frame::Beacon { stream }),

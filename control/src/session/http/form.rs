@@ -73,7 +73,7 @@ pub(super) fn taken<T: DeserializeOwned>(
     let body = body.map_err(|_| {
         Problem::new(
             StatusCode::PAYLOAD_TOO_LARGE,
-            "the body has more than 16,384 bytes",
+            "the body has more bytes than are taken here: 16,384, or 262,144 of recorders",
         )
         .with("code", "too_large")
     })?;

@@ -9,7 +9,9 @@ use axum::extract::{ConnectInfo, Path, Query, State};
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
-use sangam_session::{Caller, Command, Input, MemberId, Plan, Role, SessionId};
+use sangam_session::{
+    Caller, Command, Input, MemberId, Plan, Record, Role, Session, SessionId, Way,
+};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -31,11 +33,11 @@ const TTL_S: u64 = 6 * 3_600;
 const TTL_S_MAX: u64 = 30 * 24 * 3_600;
 
 /// Who asks, and how.
-type Asked = (State<Api>, ConnectInfo<SocketAddr>, HeaderMap);
+pub(super) type Asked = (State<Api>, ConnectInfo<SocketAddr>, HeaderMap);
 /// A document and its status.
-type Answer = Result<(StatusCode, &'static str, Value), Problem>;
-type Body = Result<Bytes, BytesRejection>;
-type Named = Path<(String, String)>;
+pub(super) type Answer = Result<(StatusCode, &'static str, Value), Problem>;
+pub(super) type Body = Result<Bytes, BytesRejection>;
+pub(super) type Named = Path<(String, String)>;
 type Asks = Query<HashMap<String, String>>;
 
 #[derive(Deserialize)]
@@ -50,6 +52,10 @@ struct Create {
     lobby: bool,
     #[serde(default)]
     needs: Vec<String>,
+    #[serde(default)]
+    ways: Vec<Way>,
+    #[serde(default)]
+    record: bool,
 }
 
 #[derive(Deserialize)]
@@ -80,6 +86,8 @@ async fn created((State(api), ConnectInfo(from), headers): Asked, body: Body) ->
         end_ms: wanted.end_ms.or(Some(begins.saturating_add(LENGTH_MS))),
         lobby: wanted.lobby,
         needs: wanted.needs,
+        ways: wanted.ways,
+        record: wanted.record,
     };
     api.sessions.create(id.clone(), plan).await?;
     let shown = api.sessions.read(&id, view::session).await?;
@@ -167,9 +175,7 @@ async fn caller(api: &Api, pass: &Pass, id: &SessionId) -> Result<Caller, Proble
     }
     pass.may_join(id)?;
     let identity = pass.identity.clone();
-    let member = move |session: &sangam_session::Session| {
-        session.identified(&identity).map(|member| member.id)
-    };
+    let member = move |session: &Session| session.identified(&identity).map(|member| member.id);
     let member = api.sessions.read(id, member).await?;
     let member = member.ok_or_else(|| {
         Problem::forbidden("you are not in this session")
@@ -181,7 +187,7 @@ async fn caller(api: &Api, pass: &Pass, id: &SessionId) -> Result<Caller, Proble
 
 async fn done(api: &Api, id: &SessionId, input: Input) -> Answer {
     api.sessions.input(id, input).await?;
-    let seq = api.sessions.read(id, sangam_session::Session::seq).await?;
+    let seq = api.sessions.read(id, Session::seq).await?;
     Ok((StatusCode::OK, "done", json!({ "seq": seq })))
 }
 
@@ -201,7 +207,7 @@ async fn page(
         None => 0,
     };
     let most = most(&asks)?;
-    let page = move |session: &sangam_session::Session| view::members(session, after, most);
+    let page = move |session: &Session| view::members(session, after, most);
     Ok((
         StatusCode::OK,
         "members",
@@ -222,9 +228,7 @@ async fn logged(
     let (id, _) = managed(&api, (from, &headers), &path)?;
     let after = number(&asks, "after", 0)?;
     let records = api.sessions.records(&id, after, most(&asks)?).await?;
-    let secret = |record: &&sangam_session::Record| {
-        matches!(record.event, sangam_session::Event::Keyed { .. })
-    };
+    let secret = |record: &&Record| matches!(record.event, sangam_session::Event::Keyed { .. });
     let events = records.iter().filter(|record| !secret(record));
     let events: Vec<_> = events.map(view::record).collect();
     Ok((StatusCode::OK, "events", json!({ "events": events })))
@@ -285,24 +289,35 @@ async fn issued(
     Ok((StatusCode::CREATED, "token", made))
 }
 
-pub(super) async fn invitation(asked: Asked, path: Named) -> Response {
+pub(super) async fn invited(asked: Asked, path: Named) -> Response {
     let form = Form::of(&asked.2);
-    match invited(asked, path).await {
+    let shown = invitation(asked, path, view::invitation).await;
+    answer(
+        form,
+        shown.map(|shown| (StatusCode::OK, "invitation", shown)),
+    )
+}
+
+pub(super) async fn calendar(asked: Asked, path: Named) -> Response {
+    let form = Form::of(&asked.2);
+    let write = |session: &Session, link: &str| calendar::invitation(session, link, unix_ms());
+    match invitation(asked, path, write).await {
         Ok(text) => ([(CONTENT_TYPE, "text/calendar; charset=utf-8")], text).into_response(),
         Err(problem) => refused(form, problem),
     }
 }
 
-async fn invited(
+/// What may be told to whoever has any token for a session.
+async fn invitation<T: Send + 'static>(
     (State(api), ConnectInfo(from), headers): Asked,
     Path((tenant, name)): Named,
-) -> Result<String, Problem> {
+    write: fn(&Session, &str) -> T,
+) -> Result<T, Problem> {
     let pass = api.keeper.caller(from, &headers)?;
     let id = named(&tenant, &name)?;
     pass.may_see(&id)?;
     let link = format!("{}{id}", api.link);
-    let write =
-        move |session: &sangam_session::Session| calendar::invitation(session, &link, unix_ms());
+    let write = move |session: &Session| write(session, &link);
     Ok(api.sessions.read(&id, write).await?)
 }
 
@@ -326,7 +341,7 @@ fn managed(
     Ok((id, pass))
 }
 
-fn named(tenant: &str, name: &str) -> Result<SessionId, Problem> {
+pub(super) fn named(tenant: &str, name: &str) -> Result<SessionId, Problem> {
     let id = SessionId::new(tenant, name);
     id.map_err(|refusal| Failure::Refused(refusal).into())
 }
@@ -342,7 +357,7 @@ fn number(asks: &HashMap<String, String>, name: &str, fallback: u64) -> Result<u
     text.map_or(Ok(fallback), |text| text.parse().map_err(wrong))
 }
 
-fn answer(form: Form, answer: Answer) -> Response {
+pub(super) fn answer(form: Form, answer: Answer) -> Response {
     match answer {
         Ok((status, shape, value)) => form.document(status, shape, value),
         Err(problem) => refused(form, problem),

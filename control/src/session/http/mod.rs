@@ -2,6 +2,7 @@
 
 mod form;
 mod handlers;
+mod recorders;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -16,6 +17,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post, put};
 
 pub(crate) use handlers::LENGTH_MS;
+pub(super) use recorders::recordings;
 
 use super::grants::Gatekeeper;
 use super::limit::Limits;
@@ -71,8 +73,11 @@ pub fn routes<S: Clone + Send + Sync + 'static>(api: Api) -> Router<S> {
         .route(&under("events"), get(handlers::events))
         .route(&service, put(handlers::ready).delete(handlers::gone))
         .route(&under("tokens"), post(handlers::token))
-        .route(&under("invitation.ics"), get(handlers::invitation))
+        .route(&under("invitation"), get(handlers::invited))
+        .route(&under("invitation.ics"), get(handlers::calendar))
         .route(&under("signal"), get(signal::upgrade))
+        .route(&under("recordings"), get(recorders::list))
+        .merge(recorders::routes())
         .route("/v1/openapi.json", get(handlers::openapi))
         .route("/v1/xgsp.xsd", get(handlers::xsd))
         .layer(DefaultBodyLimit::max(BODY_LEN_MAX))
@@ -153,7 +158,9 @@ impl From<Failure> for Problem {
 const fn status_of(refusal: &Refusal) -> StatusCode {
     match refusal {
         Refusal::Text(..) | Refusal::Range(_) => StatusCode::UNPROCESSABLE_ENTITY,
-        Refusal::NoMember(_) | Refusal::NoRoom(_) => StatusCode::NOT_FOUND,
+        Refusal::NoMember(_) | Refusal::NoRoom(_) | Refusal::NoRecording(_) => {
+            StatusCode::NOT_FOUND
+        }
         Refusal::RoomExists(_) | Refusal::NotNow(_) | Refusal::Full(..) => StatusCode::CONFLICT,
         Refusal::Fenced => StatusCode::SERVICE_UNAVAILABLE,
         _ => StatusCode::FORBIDDEN,

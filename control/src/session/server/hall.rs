@@ -2,6 +2,7 @@
 
 mod list;
 mod moves;
+mod recorders;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -56,6 +57,7 @@ pub(super) struct Hall {
     /// What waits until everything is kept.
     later: Vec<Ask>,
     load: Load,
+    recorders: recorders::Recorders,
 }
 
 impl Hall {
@@ -74,7 +76,10 @@ impl Hall {
             replies: Vec::new(),
             later: Vec::new(),
             load: Load::default(),
+            recorders: recorders::Recorders::default(),
         };
+        // Greater than what an earlier server has told.
+        hall.counters.work.send_replace((hall.options.clock)());
         hall.counters.know(hall.options.store.servers());
         hall.recover(sessions);
         hall
@@ -149,12 +154,18 @@ impl Hall {
                 let done = self.forget(&id);
                 self.replies.push((id, reply, done));
             }
+            Ask::Beat(name, beat, answer) => {
+                self.hear(now, &name, &beat);
+                self.later.push(Ask::Beat(name, beat, answer));
+            }
             other => self.later.push(other),
         }
     }
 
     fn input(&mut self, now: Time, id: &SessionId, input: Input) -> Result<Answer, Failure> {
+        let may = self.may_replay(id, &input);
         let done = match self.hosted.get_mut(id) {
+            Some(_) if may.is_err() => may.map(|()| Answer::Done),
             Some(hosted) => hosted.machine.handle(now, input).map_err(Failure::Refused),
             None => Err(self.not_here(id)),
         };
@@ -201,6 +212,8 @@ impl Hall {
                 // Whoever asked may have given up.
                 let _ = answer.send(records.unwrap_or_default());
             }
+            Ask::Beat(name, beat, answer) => drop(answer.send(self.work(&name, &beat))),
+            Ask::Recordings(id, answer) => drop(answer.send(self.recorders.of(&id))),
             Ask::Connect(id, member, number, sink) => self.connect(&id, member, (number, sink)),
             Ask::Disconnect(id, member, number) => self.disconnect(&id, member, number),
             _ => {}
@@ -218,7 +231,7 @@ impl Hall {
         }
     }
 
-    fn create(&mut self, now: Time, id: &SessionId, plan: Plan) -> Result<Answer, Failure> {
+    fn create(&mut self, now: Time, id: &SessionId, mut plan: Plan) -> Result<Answer, Failure> {
         match self.options.store.place(id) {
             Where::Nowhere if !self.hosted.contains_key(id) => {}
             Where::Unknown => return Err(Failure::Unknown(id.clone())),
@@ -230,6 +243,9 @@ impl Hall {
         let full = self.hosted.len() >= self.options.sessions_max;
         if full || self.load.percent() > BUSY_MAX {
             return Err(Failure::Busy);
+        }
+        if plan.ways.is_empty() {
+            plan.ways = self.options.ways.iter().map(|way| way.of(id)).collect();
         }
         // Brokers may remember the gates of one that had this name, and must not believe them.
         let epoch = self
@@ -399,6 +415,7 @@ impl Hall {
             return;
         };
         let session = hosted.machine.session();
+        recorders::rouse(&self.counters, hosted.machine.session(), &records);
         if records.iter().any(|record| record.event.moves_doors()) {
             (self.options.gates)(&words(session));
         }
@@ -415,6 +432,7 @@ impl Hall {
     fn refresh(&mut self) {
         let now = (self.options.clock)();
         self.counters.know(self.options.store.servers());
+        self.recorders.forget(now);
         let mut all = Vec::new();
         let mut over = Vec::new();
         for (id, hosted) in &mut self.hosted {

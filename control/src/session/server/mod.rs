@@ -8,11 +8,15 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime};
 
-use sangam_session::{Answer, Input, Joining, MemberId, Plan, Record, Refusal, Session, SessionId};
-use tokio::sync::{mpsc, oneshot};
+use sangam_session::{
+    Answer, Input, Joining, MemberId, Plan, Record, Refusal, Session, SessionId, Way,
+};
+use serde_json::Value;
+use tokio::sync::{mpsc, oneshot, watch};
 
 use super::gates::Word;
 use super::hub::Told;
+use super::recorders::{Beat, Listed as ListedRecording};
 use super::store::{ControlStore, Listed, Listing, ServerSeen, StoreError};
 use hall::Hall;
 
@@ -36,6 +40,8 @@ pub struct ServerOptions {
     pub heard: Hears,
     /// Sessions it takes at most.
     pub sessions_max: usize,
+    /// Ways into every session that is made here without others; see [`Way::of`].
+    pub ways: Vec<Way>,
     /// Milliseconds since 1970.
     pub clock: fn() -> u64,
 }
@@ -95,6 +101,8 @@ enum Ask {
     Connect(SessionId, MemberId, u64, mpsc::Sender<Told>),
     Disconnect(SessionId, MemberId, u64),
     Forget(SessionId, Reply),
+    Beat(String, Box<Beat>, oneshot::Sender<Result<Value, Failure>>),
+    Recordings(SessionId, oneshot::Sender<Vec<ListedRecording>>),
     Stop,
 }
 
@@ -119,6 +127,8 @@ struct Counters {
     busy: AtomicU64,
     refused: AtomicU64,
     next: AtomicU64,
+    /// Grows when there may be something for recorders.
+    work: watch::Sender<u64>,
     servers: RwLock<Arc<Vec<ServerSeen>>>,
 }
 
@@ -270,6 +280,31 @@ impl Sessions {
         let (answer, answered) = oneshot::channel();
         self.send(Ask::Records(id.clone(), after, most, answer))?;
         answered.await.map_err(|_| Failure::Stopped)
+    }
+
+    /// Takes what a recorder says; what it has to do, as a document.
+    ///
+    /// # Errors
+    /// [`Failure::Busy`] if there are too many recorders, [`Failure::Stopped`].
+    pub async fn beat(&self, recorder: &str, beat: Beat) -> Result<Value, Failure> {
+        let (answer, answered) = oneshot::channel();
+        self.send(Ask::Beat(recorder.to_owned(), Box::new(beat), answer))?;
+        answered.await.unwrap_or(Err(Failure::Stopped))
+    }
+
+    /// The recordings of a session that recorders have told of, the oldest first.
+    ///
+    /// # Errors
+    /// [`Failure::Stopped`], [`Failure::Busy`].
+    pub async fn recordings(&self, id: &SessionId) -> Result<Vec<ListedRecording>, Failure> {
+        let (answer, answered) = oneshot::channel();
+        self.send(Ask::Recordings(id.clone(), answer))?;
+        answered.await.map_err(|_| Failure::Stopped)
+    }
+
+    /// Tells of a greater number whenever there may be something for recorders.
+    pub(crate) fn changes(&self) -> watch::Receiver<u64> {
+        self.counters.work.subscribe()
     }
 
     /// The number of a connection that begins: of several of one member the last to begin stays,

@@ -1,6 +1,6 @@
 //! The commands.
 
-use super::Kind::{Count, Text, Truth};
+use super::Kind::{Count, Parts, Text, Truth};
 use super::{MEMBER, MODE, OF, ROLE, Shape, may, must, shape};
 
 /// What may be asked of a session: in JSON the value of `do`, in XML the name of the element.
@@ -25,7 +25,21 @@ pub const COMMANDS: &[Shape] = &[
                 Truth,
                 "Whether participants and observers wait to be let in.",
             ),
+            may(
+                "record",
+                Truth,
+                "Whether it is recorded from its beginning on.",
+            ),
         ],
+    ),
+    shape(
+        "ways",
+        "Other ways in than the page, in place of those there were. (chair)",
+        &[may(
+            "ways",
+            Parts("way", "way"),
+            "All of them; none if not said.",
+        )],
     ),
     shape(
         "lock",
@@ -123,5 +137,24 @@ pub const COMMANDS: &[Shape] = &[
         "React with an emoji.",
         &[must("text", Text, "Which.")],
     ),
+    shape(
+        "record",
+        "Have the session recorded, or no more. (chair)",
+        &[must("on", Truth, "Whether it is recorded.")],
+    ),
+    shape(
+        "replay",
+        "Watch a recording of this session in one's room, together. (chair, presenter)",
+        &[must("recording", Text, "Which, of `GET .../recordings`.")],
+    ),
+    shape(
+        "play",
+        "Pause what is replayed, go on, or go elsewhere in it. (chair, presenter)",
+        &[
+            must("playing", Truth, "Whether it goes on."),
+            may("position_ms", Count, "Where to, in ms since its beginning."),
+        ],
+    ),
+    shape("stop", "End what is replayed. (chair, presenter)", &[]),
     shape("leave", "Leave.", &[]),
 ];

@@ -119,6 +119,8 @@ const EVENT: Kind = Word(&[
     "released",
     "chat",
     "reacted",
+    "recording",
+    "replay",
 ]);
 const MEMBER: Field = must("member", Text, "A member, such as `m17`.");
 const OF: Field = must("medium", MEDIUM, "Which medium.");
@@ -163,6 +165,16 @@ pub const CREATE: Shape = shape(
             Texts("need"),
             "Services without which it does not begin.",
         ),
+        may(
+            "ways",
+            Parts("way", "way"),
+            "Other ways in than the page, up to 16; those of the server if not said.",
+        ),
+        may(
+            "record",
+            Truth,
+            "Whether it is recorded from its beginning on; it needs a recorder then.",
+        ),
     ],
 );
 
@@ -195,6 +207,43 @@ pub const INVITE: Shape = shape(
     ],
 );
 
+/// What is told by `PUT /v1/recorders/{recorder}`.
+pub const BEAT: Shape = shape(
+    "beat",
+    "What a recorder does, said again at least every 5 s.",
+    &[
+        may(
+            "known",
+            Count,
+            "The `revision` it was told last: the answer waits up to a second for a later one.",
+        ),
+        must("places", Count, "How many more sessions it can record."),
+        may(
+            "records",
+            Parts("following", "following"),
+            "Sessions it records, or begins to.",
+        ),
+        may(
+            "replays",
+            Parts("player", "player"),
+            "Sessions in which it replays.",
+        ),
+        may(
+            "lists",
+            Truth,
+            "Whether `recordings` is given; it stays as it was otherwise.",
+        ),
+        may(
+            "recordings",
+            Parts("recording", "recording"),
+            "Recordings of sessions that it has, the newest 500.",
+        ),
+    ],
+);
+
+/// What is sent and is no command.
+pub const SENT: [&Shape; 3] = [&CREATE, &INVITE, &BEAT];
+
 /// Documents that are answered, and their parts.
 pub const SHAPES: &[Shape] = &[
     shape(
@@ -222,12 +271,23 @@ pub const SHAPES: &[Shape] = &[
                 Parts("service", "service"),
                 "Services it needs.",
             ),
+            may("ways", Parts("way", "way"), "Other ways in than the page."),
             may(
                 "rooms",
                 Parts("room", "room"),
                 "Its rooms; `main` is always there.",
             ),
             may("chat", Parts("line", "line"), "The last lines of chat."),
+            may(
+                "recording",
+                Part("wanted"),
+                "The recording that is wanted of it.",
+            ),
+            may(
+                "replay",
+                Part("replay"),
+                "The recording that is watched in it.",
+            ),
             may("members", Parts("member", "member"), "Up to 200 members."),
             may(
                 "server",
@@ -242,6 +302,37 @@ pub const SHAPES: &[Shape] = &[
         &[
             must("name", Text, "Which."),
             must("ready", Truth, "Whether it is ready."),
+        ],
+    ),
+    shape(
+        "way",
+        "A way in: a telephone, a room system, a player.",
+        &[
+            must(
+                "label",
+                Text,
+                "What people call it, such as `Berlin, freephone`.",
+            ),
+            must(
+                "uri",
+                Text,
+                "Where it leads: tel:, sip:, sips:, h323:, rtsp:, rtsps: or https:, up to 512 \
+                 bytes.",
+            ),
+        ],
+    ),
+    shape(
+        "invitation",
+        "What whoever may join a session is told before.",
+        &[
+            must("tenant", Text, "First level of its topics."),
+            must("name", Text, "Second level of its topics."),
+            must("title", Text, "What people call it."),
+            must("state", STATE, "Where it stands."),
+            may("start_ms", Count, "When it begins, in ms since 1970."),
+            may("end_ms", Count, "When it ends, in ms since 1970."),
+            must("link", Text, "Where people join with a browser."),
+            may("ways", Parts("way", "way"), "Other ways in."),
         ],
     ),
     shape(
@@ -446,6 +537,179 @@ pub const SHAPES: &[Shape] = &[
             may("plan", Part("planned"), "What is planned."),
             may("person", Part("member"), "Who came."),
             may("rules", Part("rules"), "The floor's rules."),
+            may("on", Truth, "Whether the session is to be recorded."),
+            may(
+                "replay",
+                Part("replay"),
+                "What is watched; nothing any more without.",
+            ),
+        ],
+    ),
+    shape(
+        "wanted",
+        "A recording that is wanted. Whether it is made says the service `recorder`.",
+        &[
+            may(
+                "member",
+                Text,
+                "Who wants it; the plan or an operator if not said.",
+            ),
+            must("since_ms", Count, "Since when, in ms since 1970."),
+        ],
+    ),
+    shape(
+        "replay",
+        "A recording that is watched together.",
+        &[
+            must("recording", Text, "Which."),
+            must("room", Text, "In which room."),
+            may("member", Text, "Who began it."),
+            must(
+                "order",
+                Count,
+                "The number of the event that says where to go on.",
+            ),
+            must("playing", Truth, "Whether it goes on."),
+            must("position_ms", Count, "Where it was at `at_ms`."),
+            must("at_ms", Count, "When it was there, in ms since 1970."),
+            may("length_ms", Count, "How long it is, once it is found."),
+            may(
+                "people",
+                Parts("played", "played"),
+                "Members that stand for those who were recorded.",
+            ),
+        ],
+    ),
+    shape(
+        "played",
+        "A member that stands for one of a recording.",
+        &[
+            must("source", Text, "Who it is there."),
+            must("member", Text, "Who it is here."),
+        ],
+    ),
+    shape(
+        "recordings",
+        "Recordings of a session.",
+        &[must(
+            "recordings",
+            Parts("recording", "recording"),
+            "Those of recorders that are there, the oldest first.",
+        )],
+    ),
+    shape(
+        "recording",
+        "A recording of a session.",
+        &[
+            must("id", Text, "What its archive calls it."),
+            must("tenant", Text, "The session's tenant."),
+            must("name", Text, "The session's name."),
+            must("begin_ms", Count, "When it began, in ms since 1970."),
+            must("length_ms", Count, "How long it is so far."),
+            must("over", Truth, "Whether it was ended in order."),
+        ],
+    ),
+    shape(
+        "following",
+        "A session that a recorder records.",
+        &[
+            must("tenant", Text, "First level of its topics."),
+            must("name", Text, "Second level of its topics."),
+            must("after", Count, "The last event it knows; 0 if none."),
+            must("begun", Truth, "Whether it records already."),
+        ],
+    ),
+    shape(
+        "player",
+        "What comes of a replay.",
+        &[
+            must("tenant", Text, "First level of the session's topics."),
+            must("name", Text, "Second level of the session's topics."),
+            must("order", Count, "The order that it follows."),
+            may(
+                "length_ms",
+                Count,
+                "It has found the recording: how long that is.",
+            ),
+            may(
+                "people",
+                Parts("person", "person"),
+                "And who is in it, up to 32.",
+            ),
+            may(
+                "position_ms",
+                Count,
+                "Where it goes on, if not where it was asked to.",
+            ),
+            may(
+                "said",
+                Parts("said", "said"),
+                "What was said there just now.",
+            ),
+            may("failed", Truth, "Whether it cannot play it."),
+        ],
+    ),
+    shape(
+        "person",
+        "Somebody in a recording.",
+        &[
+            must("source", Text, "Who it is there."),
+            must("name", Text, "What it was called."),
+            may("media", Texts("medium"), "What there is of it."),
+        ],
+    ),
+    shape(
+        "said",
+        "A line of chat in a recording.",
+        &[
+            must("source", Text, "Who said it, there."),
+            must("text", Text, "What."),
+        ],
+    ),
+    shape(
+        "work",
+        "What a recorder has to do.",
+        &[
+            must("revision", Count, "Grows when there may be something new."),
+            must("listed", Truth, "Whether its recordings are known."),
+            must(
+                "records",
+                Parts("task", "task"),
+                "Sessions it is to record.",
+            ),
+            must(
+                "replays",
+                Parts("replaying", "replaying"),
+                "Sessions in which it is to replay.",
+            ),
+        ],
+    ),
+    shape(
+        "task",
+        "A session that is to be recorded.",
+        &[
+            must("tenant", Text, "First level of its topics."),
+            must("name", Text, "Second level of its topics."),
+            must("after", Count, "The last event that is told."),
+            may(
+                "session",
+                Part("session"),
+                "The whole session, at the begin.",
+            ),
+            may(
+                "events",
+                Parts("event", "event"),
+                "What happened since, without resume keys and what was said to one alone.",
+            ),
+        ],
+    ),
+    shape(
+        "replaying",
+        "A session in which something is to be replayed.",
+        &[
+            must("tenant", Text, "First level of its topics."),
+            must("name", Text, "Second level of its topics."),
+            must("replay", Part("replay"), "What, and where in it."),
         ],
     ),
     shape(
@@ -472,6 +736,12 @@ pub const SHAPES: &[Shape] = &[
                 "needs",
                 Texts("need"),
                 "Services without which it does not begin.",
+            ),
+            may("ways", Parts("way", "way"), "Other ways in than the page."),
+            may(
+                "record",
+                Truth,
+                "Whether it is recorded from its beginning on.",
             ),
         ],
     ),

@@ -191,6 +191,20 @@ impl Machine {
         });
     }
 
+    /// Gives a floor, while a place is free, to one who stands for somebody else: nobody speaks who
+    /// could speak too long.
+    pub(super) fn lend(&mut self, place: Place<'_>, member: MemberId) {
+        if self.floor_of(place).is_ok_and(Floor::has_room) {
+            let (room, medium) = (place.0.to_owned(), place.1);
+            self.emit(Event::Granted {
+                room,
+                medium,
+                member,
+                until_ms: None,
+            });
+        }
+    }
+
     /// Whether this member may ever hold such a floor now.
     fn may_hold(&self, member: MemberId, medium: Medium) -> Result<(), Refusal> {
         if self.session.state != State::Activated {

@@ -3,10 +3,13 @@
 //! Each of them checks everything first and then emits events, so that what is refused has changed
 //! nothing.
 
+mod archive;
 mod floors;
 mod life;
 mod people;
 mod rooms;
+
+pub(crate) use archive::Lease;
 
 use crate::{Answer, Caller, Command, FloorRules, Machine, Member, MemberId, Refusal, State};
 
@@ -21,6 +24,7 @@ impl Machine {
             Command::Finish => self.become_state(caller, State::Finished),
             Command::Cancel => self.become_state(caller, State::Canceled),
             Command::Plan { .. } => self.plan(caller, command),
+            Command::Ways { ways } => self.ways(caller, ways),
             Command::Lock { locked } => self.lock(caller, locked),
             Command::Admit { member } => self.admit(caller, member),
             Command::Remove { member } => self.remove(caller, member),
@@ -55,6 +59,13 @@ impl Machine {
             Command::Move { member, room } => self.send_to(caller, member, room),
             Command::Chat { text, to } => self.chat(caller, text, to),
             Command::React { text } => self.react(caller, text),
+            Command::Record { on } => self.record(caller, on),
+            Command::Replay { recording } => self.replay(caller, recording),
+            Command::Play {
+                playing,
+                position_ms,
+            } => self.play(caller, playing, position_ms),
+            Command::Stop => self.stop(caller),
             Command::Leave => self.leave_by_itself(caller),
         }?;
         Ok(Answer::Done)

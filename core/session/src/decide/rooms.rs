@@ -29,6 +29,10 @@ impl Machine {
         if !self.session.rooms.contains_key(room) {
             return Err(Refusal::NoRoom(room.to_owned()));
         }
+        let replay = self.session.replay.as_ref();
+        if replay.is_some_and(|replay| replay.room == room) {
+            self.end_replay(Gone::Ended);
+        }
         let members = self.session.members.values();
         let inside = members.filter(|member| member.room.as_deref() == Some(room));
         let inside: Vec<MemberId> = inside.map(|member| member.id).collect();

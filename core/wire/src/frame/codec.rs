@@ -28,6 +28,8 @@ mod kind {
 
 /// Bytes of what a ping or pong says about traffic.
 const TRAFFIC_LEN: usize = 16;
+/// Behind it: whoever sends this may be silent for long.
+const FLAG_QUIET: u8 = 1;
 
 const ROLE_CLIENT: u8 = 0;
 const ROLE_BROKER: u8 = 1;
@@ -56,17 +58,27 @@ impl<'a> Frame<'a> {
             }),
             kind::WELCOME => Welcome::read(read).map(Self::Welcome),
             kind::REFUSE => Refuse::read(read).map(Self::Refuse),
-            kind::PING => Ok(Self::Ping {
-                session: read.u32()?,
-                sent_us: read.u64()?,
-                traffic: Traffic::read(read),
-            }),
-            kind::PONG => Ok(Self::Pong {
-                session: read.u32()?,
-                echo_us: read.u64()?,
-                now_us: read.u64()?,
-                traffic: Traffic::read(read),
-            }),
+            kind::PING => {
+                let (session, sent_us) = (read.u32()?, read.u64()?);
+                let (traffic, quiet) = Traffic::read(read);
+                Ok(Self::Ping {
+                    session,
+                    sent_us,
+                    traffic,
+                    quiet,
+                })
+            }
+            kind::PONG => {
+                let (session, echo_us, now_us) = (read.u32()?, read.u64()?, read.u64()?);
+                let (traffic, quiet) = Traffic::read(read);
+                Ok(Self::Pong {
+                    session,
+                    echo_us,
+                    now_us,
+                    traffic,
+                    quiet,
+                })
+            }
             kind::CONTROL => Ok(Self::Control {
                 session: read.u32()?,
                 sequence: read.u16()?,
@@ -91,14 +103,17 @@ impl<'a> Frame<'a> {
     /// Bytes that [`Frame::encode`] appends.
     #[must_use]
     pub fn encoded_len(&self) -> usize {
-        let measured = |traffic: Option<Traffic>| if traffic.is_some() { TRAFFIC_LEN } else { 0 };
+        let measured = |traffic: Option<Traffic>, quiet: bool| match traffic {
+            Some(_) => TRAFFIC_LEN + usize::from(quiet),
+            None => 0,
+        };
         match *self {
             Self::Hello(_) => HELLO_LEN,
             Self::Retry { .. } => 26,
             Self::Welcome(_) => 36,
             Self::Refuse(refuse) => 15 + usize::from(refuse.speaks > 0),
-            Self::Ping { traffic, .. } => 14 + measured(traffic),
-            Self::Pong { traffic, .. } => 22 + measured(traffic),
+            Self::Ping { traffic, quiet, .. } => 14 + measured(traffic, quiet),
+            Self::Pong { traffic, quiet, .. } => 22 + measured(traffic, quiet),
             Self::Control { messages, .. } => 10 + messages.len(),
             Self::Ack { .. } => 8,
             Self::Bye { .. } => 7,
@@ -122,23 +137,25 @@ impl<'a> Frame<'a> {
                 session,
                 sent_us,
                 traffic,
+                quiet,
             } => {
                 out.put_u8(kind::PING);
                 out.put_u32(session);
                 out.put_u64(sent_us);
-                Traffic::append(traffic, out);
+                Traffic::append(traffic, quiet, out);
             }
             Self::Pong {
                 session,
                 echo_us,
                 now_us,
                 traffic,
+                quiet,
             } => {
                 out.put_u8(kind::PONG);
                 out.put_u32(session);
                 out.put_u64(echo_us);
                 out.put_u64(now_us);
-                Traffic::append(traffic, out);
+                Traffic::append(traffic, quiet, out);
             }
             Self::Control {
                 session,
@@ -171,18 +188,23 @@ impl<'a> Frame<'a> {
 }
 
 impl Traffic {
-    /// Both fields or neither: endpoints that do not measure end their frames before them.
-    fn read(mut read: Reader<'_>) -> Option<Self> {
-        Some(Self {
-            packets: read.u64().ok()?,
-            bytes: read.u64().ok()?,
-        })
+    /// Both fields or neither: endpoints that do not measure end their frames before them. And
+    /// whether the sender is quiet, which it says behind them; who is not ends its frame there.
+    fn read(mut read: Reader<'_>) -> (Option<Self>, bool) {
+        let (Ok(packets), Ok(bytes)) = (read.u64(), read.u64()) else {
+            return (None, false);
+        };
+        let flags = read.u8().unwrap_or(0);
+        (Some(Self { packets, bytes }), flags & FLAG_QUIET != 0)
     }
 
-    fn append(traffic: Option<Self>, out: &mut Vec<u8>) {
+    fn append(traffic: Option<Self>, quiet: bool, out: &mut Vec<u8>) {
         if let Some(Self { packets, bytes }) = traffic {
             out.put_u64(packets);
             out.put_u64(bytes);
+            if quiet {
+                out.put_u8(FLAG_QUIET);
+            }
         }
     }
 }

@@ -101,23 +101,25 @@ pub(crate) fn frame(frame: &Frame<'_>) -> Value {
             session,
             sent_us,
             traffic,
+            quiet,
         } => json!({
             "frame": "ping",
             "session": session,
             "sent_us": sent_us,
-            "traffic": traffic.map(traffic_of),
+            "traffic": traffic.map(traffic_of), "quiet": quiet,
         }),
         Frame::Pong {
             session,
             echo_us,
             now_us,
             traffic,
+            quiet,
         } => json!({
             "frame": "pong",
             "session": session,
             "echo_us": echo_us,
             "now_us": now_us,
-            "traffic": traffic.map(traffic_of),
+            "traffic": traffic.map(traffic_of), "quiet": quiet,
         }),
         Frame::Control {
             session,

@@ -1,0 +1,94 @@
+//! Recorders, and what they have.
+
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::{ConnectInfo, DefaultBodyLimit, Path, State};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::Response;
+use axum::routing::put;
+use sangam_session::is_recorder;
+use serde_json::{Value, json};
+
+use super::super::recorders::Beat;
+use super::super::server::Failure;
+use super::super::shapes::BEAT;
+use super::Api;
+use super::form::{Form, taken};
+use super::handlers::{Answer, Asked, Body, Named, answer, named};
+use crate::Problem;
+
+/// Bytes of what a recorder tells: 500 recordings, and what was said in replays.
+const BEAT_LEN_MAX: usize = 262_144;
+/// How long an answer waits for something new.
+const WAIT: Duration = Duration::from_secs(1);
+
+/// What recorders ask; their bodies may be longer than others'.
+pub(super) fn routes() -> Router<Api> {
+    Router::new()
+        .route("/v1/recorders/{recorder}", put(beat))
+        .layer(DefaultBodyLimit::max(BEAT_LEN_MAX))
+}
+
+async fn beat(
+    State(api): State<Api>,
+    Path(recorder): Path<String>,
+    ConnectInfo(from): ConnectInfo<std::net::SocketAddr>,
+    headers: HeaderMap,
+    body: Body,
+) -> Response {
+    let form = Form::of(&headers);
+    let asked = (State(api), ConnectInfo(from), headers);
+    answer(form, worked(asked, recorder, body).await)
+}
+
+async fn worked(
+    (State(api), ConnectInfo(from), headers): Asked,
+    recorder: String,
+    body: Body,
+) -> Answer {
+    api.keeper.caller(from, &headers)?.may_serve()?;
+    if !is_recorder(&recorder) {
+        let text = "a recorder's name has 1 to 32 of a-z, A-Z, 0-9, '-', '_' and '.'";
+        return Err(Problem::bad(text).with("code", "malformed"));
+    }
+    let beat: Beat = taken(&headers, body, &[&BEAT], None)?;
+    if !beat.is_sound() {
+        let text = "a recorder tells of up to 64 sessions and 500 recordings";
+        return Err(Problem::bad(text).with("code", "malformed"));
+    }
+    let (known, heard) = (beat.known, beat.heard());
+    let mut changes = api.sessions.changes();
+    let mut work = api.sessions.beat(&recorder, beat).await?;
+    if known.is_some() && work["revision"].as_u64() == known {
+        let news = changes.wait_for(|now| Some(*now) != known);
+        // Nothing new is an answer, too.
+        let _ = tokio::time::timeout(WAIT, news).await;
+        work = api.sessions.beat(&recorder, heard).await?;
+    }
+    Ok((StatusCode::OK, "work", work))
+}
+
+pub(super) async fn list(asked: Asked, path: Named) -> Response {
+    let form = Form::of(&asked.2);
+    answer(form, listed(asked, path).await)
+}
+
+async fn listed(
+    (State(api), ConnectInfo(from), headers): Asked,
+    Path((tenant, name)): Named,
+) -> Answer {
+    let pass = api.keeper.caller(from, &headers)?;
+    let id = named(&tenant, &name)?;
+    pass.may_see(&id)?;
+    Ok((StatusCode::OK, "recordings", recordings(&api, &id).await?))
+}
+
+/// The recordings of a session, as a document.
+pub(in crate::session) async fn recordings(
+    api: &Api,
+    id: &sangam_session::SessionId,
+) -> Result<Value, Failure> {
+    let recordings = api.sessions.recordings(id).await?;
+    Ok(json!({ "recordings": recordings }))
+}
