@@ -1,18 +1,23 @@
 //! All recordings of a folder.
 
+use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::catalogue::Catalogue;
+use crate::index::Index;
 use crate::medium::{Folder, Medium};
 use crate::record::{Kind, Record, RecordingId, TrackInfo};
 use crate::segment::{self, Gaps};
+use crate::store::StorePlace;
 
 /// The folder with the log.
 const LOG: &str = "log";
 
 /// An archive on one disk.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Archive {
+    folder: PathBuf,
     path: PathBuf,
 }
 
@@ -57,8 +62,19 @@ impl Archive {
     #[must_use]
     pub fn new(path: &Path) -> Self {
         Self {
+            folder: path.to_owned(),
             path: path.join(LOG),
         }
+    }
+
+    /// Its folder.
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Where segments are written.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
     }
 
     /// The medium of its log.
@@ -69,10 +85,20 @@ impl Archive {
         Folder::open(&self.path)
     }
 
-    /// The same to read from: nothing is made.
+    /// The same to read from: nothing is made. With what is in its bucket, if it has one.
     #[must_use]
     pub fn reader(&self) -> Folder {
-        Folder::existing(&self.path)
+        let folder = Folder::existing(&self.path);
+        let store = StorePlace::read(&self.folder);
+        let far = store.and_then(|store| store.map(|store| store.far()).transpose());
+        match far {
+            Ok(Some(far)) => folder.with(far),
+            Ok(None) => folder,
+            Err(error) => {
+                tracing::error!(%error, "recordings in a bucket are not found");
+                folder
+            }
+        }
     }
 
     /// Ends what crashes interrupted; how many segments that were.
@@ -80,7 +106,7 @@ impl Archive {
     /// # Errors
     /// Of the disk.
     pub fn repair(&self, now: u64) -> io::Result<usize> {
-        repair(&mut self.reader(), now)
+        repair(&mut Folder::existing(&self.path), now)
     }
 
     /// Every recording, oldest first.
@@ -88,7 +114,7 @@ impl Archive {
     /// # Errors
     /// Of the disk.
     pub fn recordings(&self) -> io::Result<Vec<Recording>> {
-        recordings(&self.reader())
+        Catalogue::new(self.clone()).all()
     }
 }
 
@@ -104,20 +130,31 @@ pub fn repair(medium: &mut dyn Medium, now: u64) -> io::Result<usize> {
     Ok(repaired)
 }
 
-/// Every recording of a log, oldest first.
+/// Every recording of a log, oldest first: every segment is looked at.
 ///
 /// # Errors
 /// Of the medium.
 pub fn recordings(medium: &dyn Medium) -> io::Result<Vec<Recording>> {
-    let mut all: Vec<Recording> = Vec::new();
+    let mut found = Vec::new();
     for (name, len) in medium.list()? {
         let index = segment::find(medium, &name, len)?.index;
-        for found in index.recordings {
-            let place = all.iter().position(|known| known.id == found.id);
-            let place = place.unwrap_or_else(|| {
+        found.push((name, index));
+    }
+    Ok(assemble(found.iter().map(|(name, index)| (name, index))))
+}
+
+/// Recordings out of segments, which come in the order of time; oldest first.
+pub(crate) fn assemble<'a>(
+    segments: impl IntoIterator<Item = (&'a String, &'a Index)>,
+) -> Vec<Recording> {
+    let mut all: Vec<Recording> = Vec::new();
+    let mut places: HashMap<RecordingId, usize> = HashMap::new();
+    for (name, index) in segments {
+        for found in &index.recordings {
+            let place = *places.entry(found.id).or_insert_with(|| {
                 all.push(Recording {
                     id: found.id,
-                    name: found.name,
+                    name: found.name.clone(),
                     begin: found.begin,
                     end: found.begin,
                     whole: false,
@@ -131,15 +168,15 @@ pub fn recordings(medium: &dyn Medium) -> io::Result<Vec<Recording>> {
             recording.whole |= found.end > 0;
             recording.end = recording.end.max(found.end);
         }
-        for track in index.tracks {
-            let id = track.info.recording;
-            let Some(recording) = all.iter_mut().find(|known| known.id == id) else {
+        for track in &index.tracks {
+            let Some(place) = places.get(&track.info.recording) else {
                 continue;
             };
+            let recording = &mut all[*place];
             recording.end = recording.end.max(track.last);
             recording.add(Track {
                 number: track.number,
-                info: track.info,
+                info: track.info.clone(),
                 packets: track.packets,
                 bytes: track.bytes,
                 first: track.first,
@@ -148,7 +185,7 @@ pub fn recordings(medium: &dyn Medium) -> io::Result<Vec<Recording>> {
         }
     }
     all.sort_by_key(|recording| recording.begin);
-    Ok(all)
+    all
 }
 
 impl Recording {

@@ -13,7 +13,7 @@ pub const POINTS_ALL_MAX: usize = 1 << 18;
 /// Recordings of one segment.
 pub const RECORDINGS_MAX: usize = 4_096;
 /// Tracks without key frames have a point each second.
-const POINT_EVERY: u64 = 1_000_000_000;
+pub(crate) const POINT_EVERY: u64 = 1_000_000_000;
 
 /// The index of one segment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -146,6 +146,16 @@ impl Index {
             self.points += 1;
             track.points.push((record.time, offset));
         }
+    }
+
+    /// The same without places to start from: what lists show.
+    #[must_use]
+    pub(crate) fn without_points(mut self) -> Self {
+        for track in &mut self.tracks {
+            track.points = Vec::new();
+        }
+        self.points = 0;
+        self
     }
 
     /// The body of a footer.

@@ -12,26 +12,35 @@
 //! and counted as [`segment::Gaps`].
 //!
 //! # Where
-//! [`Medium`] is what the log needs of a disk: a [`Folder`], what a test makes fail, later an
-//! object store, to which whole segments go.
+//! [`Medium`] is what the log needs of a disk: a [`Folder`], or what a test makes fail. Segments
+//! that are whole may go to a [`bucket`] and are read from there.
 //!
 //! # Out again
 //! [`export::export`] writes Matroska, WebM or fragmented MP4 without a codec touching the media;
 //! [`Replay`] gives every packet back at its time.
+//!
+//! # Nodes
+//! Films may lie on several [`nodes`], which read each other's blocks.
 
 mod archive;
 pub mod blocks;
+pub mod bucket;
+mod catalogue;
 pub mod export;
 pub mod films;
 mod index;
 mod log;
 mod medium;
+pub mod nodes;
 pub mod record;
 mod recorder;
+mod remove;
 mod replay;
 pub mod segment;
+mod store;
 
 pub use archive::{Archive, Recording, Track, recordings, repair};
+pub use catalogue::Catalogue;
 pub use index::{
     Index, POINTS_ALL_MAX, POINTS_MAX, RECORDINGS_MAX, RecordingIndex, TRACKS_MAX, TrackIndex,
 };
@@ -39,4 +48,6 @@ pub use log::{Log, PART, SEGMENT_LEN, WAITING_MAX};
 pub use medium::{Folder, Medium};
 pub use record::{NAME_LEN_MAX, RecordingId};
 pub use recorder::{Recorder, RecorderCounts};
+pub use remove::{Removal, RemoveError};
 pub use replay::{Replay, Replayed};
+pub use store::{Moved, StorePlace};

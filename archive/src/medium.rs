@@ -1,9 +1,15 @@
 //! Where segments lie: files of a local disk, or whatever else keeps bytes under names.
 
+mod far;
+
+use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+pub(crate) use far::Far;
 
 /// Keeps segments. They grow at their end and never change afterwards, so that an object store
 /// can keep those that are whole.
@@ -33,8 +39,19 @@ pub trait Medium: Send {
     /// Of the disk.
     fn list(&self) -> io::Result<Vec<(String, u64)>>;
 
+    /// Bytes of a segment; `None` if there is none of this name.
+    ///
+    /// # Errors
+    /// Of the disk.
+    fn len_of(&self, name: &str) -> io::Result<Option<u64>> {
+        let all = self.list()?;
+        let found = all.into_iter().find(|(known, _)| known == name);
+        Ok(found.map(|(_, len)| len))
+    }
+
     /// Keeps writers away from a segment, until another one is locked or written; its length, which
-    /// nobody else changes from now on. `None`, and nothing done, if somebody writes it.
+    /// nobody else changes from now on. `None`, and nothing done, if somebody writes it, or if it
+    /// is where nobody ever does.
     ///
     /// # Errors
     /// Of the disk.
@@ -47,7 +64,8 @@ pub trait Medium: Send {
     fn cut(&mut self, name: &str, len: u64) -> io::Result<()>;
 }
 
-/// A folder of a local disk; segments are its files.
+/// A folder of a local disk; segments are its files, and objects of a bucket those that have been
+/// moved there.
 #[derive(Debug)]
 pub struct Folder {
     path: PathBuf,
@@ -55,6 +73,7 @@ pub struct Folder {
     open: Option<(String, File)>,
     /// Whether its name is in the folder for good.
     named: bool,
+    far: Option<Arc<Far>>,
 }
 
 /// Ending of segments' names.
@@ -77,7 +96,53 @@ impl Folder {
             path: path.to_owned(),
             open: None,
             named: false,
+            far: None,
         }
+    }
+
+    /// The same, with what is in a bucket.
+    pub(crate) fn with(self, far: Far) -> Self {
+        let far = Some(Arc::new(far));
+        Self { far, ..self }
+    }
+
+    /// Whether some of it is in a bucket.
+    #[must_use]
+    pub const fn is_far(&self) -> bool {
+        self.far.is_some()
+    }
+
+    /// Where its files are.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What is in a bucket, if there is one.
+    pub(crate) const fn far(&self) -> Option<&Arc<Far>> {
+        self.far.as_ref()
+    }
+
+    /// Names and lengths of its files.
+    pub(crate) fn near(&self) -> io::Result<Vec<(String, u64)>> {
+        let mut found = Vec::new();
+        let entries = match fs::read_dir(&self.path) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(found),
+            entries => entries?,
+        };
+        for entry in entries {
+            let entry = entry?;
+            let name = entry.file_name().into_string();
+            let Some(name) = name.ok().filter(|name| name.ends_with(SUFFIX)) else {
+                continue;
+            };
+            match entry.metadata() {
+                // It has gone to the bucket, or for good.
+                Err(error) if error.kind() == ErrorKind::NotFound => {}
+                found_here => found.push((name, found_here?.len())),
+            }
+        }
+        found.sort_unstable();
+        Ok(found)
     }
 
     fn file(&mut self, name: &str) -> io::Result<&File> {
@@ -113,7 +178,12 @@ impl Medium for Folder {
     }
 
     fn read(&self, name: &str, offset: u64, len: usize) -> io::Result<Vec<u8>> {
-        let file = File::open(self.path.join(name))?;
+        let file = match (File::open(self.path.join(name)), &self.far) {
+            (Err(error), Some(far)) if error.kind() == ErrorKind::NotFound => {
+                return far.read(name, offset, len);
+            }
+            (file, _) => file?,
+        };
         let mut bytes = vec![0; len];
         let mut filled = 0;
         while filled < len {
@@ -129,24 +199,38 @@ impl Medium for Folder {
     }
 
     fn list(&self) -> io::Result<Vec<(String, u64)>> {
-        let mut found = Vec::new();
-        let entries = match fs::read_dir(&self.path) {
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(found),
-            entries => entries?,
+        let Some(far) = &self.far else {
+            return self.near();
         };
-        for entry in entries {
-            let entry = entry?;
-            let name = entry.file_name().into_string();
-            if let Some(name) = name.ok().filter(|name| name.ends_with(SUFFIX)) {
-                found.push((name, entry.metadata()?.len()));
-            }
-        }
+        // What goes there meanwhile is in one of both.
+        let mut found = self.near()?;
+        let known: BTreeSet<_> = found.iter().map(|(name, _)| name.clone()).collect();
+        let far = far.list()?.into_iter();
+        found.extend(far.filter(|(name, _)| !known.contains(name)));
         found.sort_unstable();
         Ok(found)
     }
 
+    fn len_of(&self, name: &str) -> io::Result<Option<u64>> {
+        let len = match (fs::metadata(self.path.join(name)), &self.far) {
+            (Err(error), Some(far)) if error.kind() == ErrorKind::NotFound => far.len_of(name),
+            (found, _) => found.map(|found| found.len()),
+        };
+        match len {
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            len => len.map(Some),
+        }
+    }
+
     fn lock(&mut self, name: &str) -> io::Result<Option<u64>> {
-        let file = OpenOptions::new().write(true).open(self.path.join(name))?;
+        if let Some((_, file)) = self.open.as_ref().filter(|(open, _)| open == name) {
+            return file.metadata().map(|found| Some(found.len()));
+        }
+        let file = OpenOptions::new().write(true).open(self.path.join(name));
+        let file = match file {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            file => file?,
+        };
         match file.try_lock() {
             Err(TryLockError::WouldBlock) => return Ok(None),
             Err(TryLockError::Error(error)) => return Err(error),

@@ -7,6 +7,7 @@ use std::time::Duration;
 use sangam_model::Class;
 
 use crate::archive::{Recording, Track};
+use crate::index::POINT_EVERY;
 use crate::medium::Medium;
 use crate::record::Kind;
 use crate::segment::{self, Gaps};
@@ -59,6 +60,12 @@ impl<M: Medium> Replay<M> {
         }
     }
 
+    /// Where it is.
+    #[must_use]
+    pub const fn medium(&self) -> &M {
+        &self.medium
+    }
+
     /// What is replayed.
     #[must_use]
     pub const fn recording(&self) -> &Recording {
@@ -91,13 +98,12 @@ impl<M: Medium> Replay<M> {
             return Ok(Duration::ZERO);
         }
         let leading = leading(&wanted, target).map(|track| track.number);
-        let lengths = self.medium.list()?;
         let mut found = (0, 0, begin);
         for (place, name) in self.recording.segments.iter().enumerate().rev() {
-            let Some((_, len)) = lengths.iter().find(|(known, _)| known == name) else {
+            let Some(len) = self.medium.len_of(name)? else {
                 continue;
             };
-            let index = segment::find(&self.medium, name, *len)?.index;
+            let index = segment::find(&self.medium, name, len)?.index;
             let mut indices = index.tracks.iter();
             let track = indices.find(|track| Some(track.number) == leading);
             let points = track.map_or(&[][..], |track| &track.points);
@@ -110,6 +116,44 @@ impl<M: Medium> Replay<M> {
         self.ahead.clear();
         (self.segment, self.offset) = (found.0, found.1);
         Ok(Duration::from_nanos(found.2.saturating_sub(begin)))
+    }
+
+    /// Pieces of data of a track, given by its place, with when they came: the first `most`. Reads
+    /// where its index says that there is something, and no more.
+    ///
+    /// # Errors
+    /// Of the medium.
+    pub fn data(&self, track: usize, most: usize) -> io::Result<Vec<(Duration, Vec<u8>)>> {
+        let mut found = Vec::new();
+        let Some(track) = self.recording.tracks.get(track) else {
+            return Ok(found);
+        };
+        let lengths = self.medium.list()?;
+        for name in &self.recording.segments {
+            let Some((_, len)) = lengths.iter().find(|(known, _)| known == name) else {
+                continue;
+            };
+            let index = segment::find(&self.medium, name, *len)?.index;
+            let mut indices = index.tracks.iter();
+            let known = indices.find(|one| one.number == track.number);
+            let points = known.map_or(&[][..], |one| &one.points);
+            for (place, (time, offset)) in points.iter().enumerate() {
+                // What comes later than a second has a place of its own.
+                let until = points.get(place + 1).map(|(_, offset)| *offset);
+                segment::scan(&self.medium, name, *offset, |record, at| {
+                    let is_next = until.is_some_and(|until| at >= until);
+                    if is_next || record.time > time + POINT_EVERY || found.len() >= most {
+                        return false;
+                    }
+                    if record.track == track.number && record.kind == Kind::Packet {
+                        let at = record.time.saturating_sub(self.recording.begin);
+                        found.push((Duration::from_nanos(at), record.body.to_vec()));
+                    }
+                    true
+                })?;
+            }
+        }
+        Ok(found)
     }
 
     /// What comes next; `None` at the end.
@@ -217,6 +261,44 @@ mod tests {
         log.close(BEGIN + 30 * S);
         let recording = archive.recordings().unwrap().remove(0);
         Replay::new(archive.reader(), recording)
+    }
+
+    #[test]
+    fn data_are_found_without_reading_the_rest() {
+        let folder = TempDir::new().unwrap();
+        let archive = Archive::new(folder.path());
+        let mut log = Log::new(archive.medium().unwrap(), (1, 1)).unwrap();
+        log.begin(RecordingId(7), "talk", BEGIN).unwrap();
+        let (sound, chat) = (
+            log.track(track(Class::Audio)),
+            log.track(track(Class::Data)),
+        );
+        let mut said = Vec::new();
+        for tick in 0..600 {
+            let time = BEGIN + tick * S / 10;
+            let packet = Record::new(Kind::Packet, time, b"packet");
+            log.packet(&Record {
+                track: sound,
+                ..packet
+            });
+            // Three at once, and then nothing for long.
+            if tick % 200 < 3 {
+                let text = format!("line {tick}");
+                let line = Record::new(Kind::Packet, time, text.as_bytes());
+                log.packet(&Record {
+                    track: chat,
+                    ..line
+                });
+                said.push((Duration::from_nanos(time - BEGIN), text.into_bytes()));
+            }
+        }
+        log.end(RecordingId(7), BEGIN + 60 * S);
+        log.close(BEGIN + 60 * S);
+        let recording = archive.recordings().unwrap().remove(0);
+        let replay = Replay::new(archive.reader(), recording);
+        assert_eq!(replay.data(1, 100).unwrap(), said);
+        assert_eq!(replay.data(1, 4).unwrap(), said[..4]);
+        assert_eq!(replay.data(2, 100).unwrap(), []);
     }
 
     #[test]

@@ -192,8 +192,11 @@ fn begins(record: &Record<'_>, offset: u64) -> bool {
     offset > 0 || record.kind == Kind::Segment && record.body == MAGIC
 }
 
-/// The index of a segment that was ended.
-fn footer(medium: &dyn Medium, name: &str, len: u64) -> io::Result<Option<Index>> {
+/// The index of a segment that was ended; `None` if it was not.
+///
+/// # Errors
+/// Of the medium.
+pub(crate) fn footer(medium: &dyn Medium, name: &str, len: u64) -> io::Result<Option<Index>> {
     Ok(ending(medium, name, len)?.map(|(_, index)| index))
 }
 

@@ -7,6 +7,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use sangam_archive::blocks::{
     BlockDisk, BlockError, Cache, LocalDisk, Look, Object, PieceId, Settled, Store,
@@ -233,6 +234,79 @@ impl Dying {
             });
         left.map(drop).map_err(|_| io::Error::other("dead"))
     }
+}
+
+/// A disk that answers after so long.
+struct Slow {
+    disk: LocalDisk,
+    time: Duration,
+}
+
+impl BlockDisk for Slow {
+    fn put(&self, id: PieceId, bytes: &[u8]) -> io::Result<()> {
+        self.disk.put(id, bytes)
+    }
+
+    fn get(&self, id: PieceId) -> io::Result<Vec<u8>> {
+        let until = Instant::now() + self.time;
+        while let Some(left) = until.checked_duration_since(Instant::now()) {
+            std::thread::park_timeout(left);
+        }
+        self.disk.get(id)
+    }
+
+    fn remove(&self, id: PieceId) -> io::Result<()> {
+        self.disk.remove(id)
+    }
+
+    fn list(&self) -> io::Result<Vec<PieceId>> {
+        self.disk.list()
+    }
+
+    fn clear(&self) -> io::Result<()> {
+        self.disk.clear()
+    }
+}
+
+/// Over so many folders, the first of which is slow.
+fn slow(folders: &Folders, disks: u32, time: Duration) -> Store {
+    let disk = LocalDisk::open(&folders.path(0)).unwrap();
+    let slow: Box<dyn BlockDisk> = Box::new(Slow { disk, time });
+    let all = (1..disks).map(|id| folders.disk(id));
+    Store::open(all.chain([(DiskId(0), slow)]), placement(0..disks)).unwrap()
+}
+
+#[test]
+fn nobody_waits_for_a_slow_disk_while_there_is_another_way() {
+    for layout in LAYOUTS {
+        let (folders, film) = (Folders::new(), film(layout));
+        folders.store(0..8).put(&film.0, &film.1[..]).unwrap();
+        let store = slow(&folders, 8, Duration::from_secs(4));
+        let begin = Instant::now();
+        is_whole(&store, &film);
+        // Once for its first read; it is not asked until that has come back.
+        let took = begin.elapsed();
+        assert!(took < Duration::from_secs(4), "{took:?}");
+        assert_eq!(store.late(DiskId(0)), Some(1));
+        // Whoever checks it waits, and finds nothing wrong.
+        assert_eq!(
+            store.settle(&film.0, 0, Look::Content).unwrap(),
+            Settled::default()
+        );
+    }
+}
+
+#[test]
+fn what_a_slow_disk_alone_has_is_waited_for() {
+    let (folders, film) = (Folders::new(), film(Layout::Copies(1)));
+    folders.store(0..1).put(&film.0, &film.1[..]).unwrap();
+    let store = slow(&folders, 1, Duration::from_millis(1_500));
+    let soon = store.share_soon(&film.0, 0);
+    let Err(BlockError::Unread(_, DiskId(0), error)) = soon else {
+        panic!("{soon:?}");
+    };
+    assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+    assert_eq!(store.share(&film.0, 0).unwrap()[..4], film.1[..4]);
 }
 
 #[test]

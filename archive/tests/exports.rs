@@ -117,17 +117,31 @@ fn streams(path: &Path) -> Vec<(String, u64, f64)> {
 
 #[test]
 fn every_codec_goes_into_the_files_that_take_it() {
-    let h264 = Sender::h264("test/h264");
-    let vp8 = Sender::vp8("test/vp8");
-    let opus = Sender::opus("test/opus");
-    let aac = Sender::aac("test/aac");
-    let pcmu = Sender::pcmu("test/pcmu");
-    let folder = record(&[&h264, &vp8, &opus, &aac, &pcmu]);
-    let all = ["h264", "vp8", "opus", "aac", "pcm_mulaw"];
+    let senders = [
+        Sender::h264("test/h264"),
+        Sender::h265("test/h265"),
+        Sender::vp8("test/vp8"),
+        Sender::vp9("test/vp9"),
+        Sender::av1("test/av1"),
+        Sender::opus("test/opus"),
+        Sender::aac("test/aac"),
+        Sender::pcmu("test/pcmu"),
+    ];
+    let folder = record(&senders.each_ref());
+    let all = [
+        "h264",
+        "hevc",
+        "vp8",
+        "vp9",
+        "av1",
+        "opus",
+        "aac",
+        "pcm_mulaw",
+    ];
     for (name, codecs) in [
         ("all.mkv", &all[..]),
-        ("some.webm", &["vp8", "opus"]),
-        ("some.mp4", &["h264", "opus", "aac"]),
+        ("some.webm", &["vp8", "vp9", "av1", "opus"]),
+        ("some.mp4", &["h264", "hevc", "vp9", "av1", "opus", "aac"]),
     ] {
         let exported = export_to(&folder, name).unwrap();
         assert_eq!(exported.broken, 0);
@@ -181,15 +195,23 @@ fn packets_out_of_order_and_twice_change_nothing() {
 
 #[test]
 fn a_lost_packet_costs_its_frame_alone() {
-    let mut video = Sender::h264("test/video");
-    let whole = video.frames;
-    video.lose_inside_a_frame();
-    let folder = record(&[&video]);
-    let exported = export_to(&folder, "film.mp4").unwrap();
-    assert_eq!(
-        (exported.broken, exported.tracks),
-        (1, vec![(0, whole - 1)])
-    );
+    for mut video in [
+        Sender::h264("test/video"),
+        Sender::h265("test/video"),
+        Sender::vp9("test/video"),
+        Sender::av1("test/video"),
+    ] {
+        let whole = video.frames;
+        video.lose_inside_a_frame();
+        let folder = record(&[&video]);
+        let exported = export_to(&folder, "film.mp4").unwrap();
+        assert_eq!(
+            (exported.broken, exported.tracks),
+            (1, vec![(0, whole - 1)]),
+            "{}",
+            video.media.encoding
+        );
+    }
 }
 
 #[test]

@@ -17,6 +17,8 @@ struct Inner {
     /// Counts what was wanted.
     clock: u64,
     hits: u64,
+    /// Bytes that were read because they were not there.
+    read: u64,
 }
 
 #[derive(Debug)]
@@ -51,6 +53,7 @@ impl Cache {
         // Two who want the same at once may both read it; nobody waits for another's disk.
         let bytes = Arc::new(read()?);
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        inner.read += bytes.len() as u64;
         let kept = Kept {
             bytes: bytes.clone(),
             wanted: inner.clock,
@@ -79,6 +82,13 @@ impl Cache {
     pub fn counts(&self) -> (usize, u64) {
         let inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         (inner.blocks.len(), inner.hits)
+    }
+
+    /// Bytes that were read because they were not there.
+    #[must_use]
+    pub fn bytes_read(&self) -> u64 {
+        let inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        inner.read
     }
 
     fn find(&self, key: (u64, u64)) -> Option<Arc<Vec<u8>>> {

@@ -11,7 +11,7 @@ use rustix::io::Errno;
 use super::piece::{PAGE, PieceId};
 use crate::medium::make;
 
-/// Keeps pieces: a local disk, later an object store.
+/// Keeps pieces: a local disk or a bucket of an object store.
 pub trait BlockDisk: Send + Sync {
     /// Keeps a piece in place of an earlier one, whole or not at all, whatever fails; returns once
     /// it is safe.
@@ -87,7 +87,7 @@ impl LocalDisk {
     }
 }
 
-fn name(id: PieceId) -> String {
+pub(super) fn name(id: PieceId) -> String {
     format!("{:x}-{:x}", id.stripe, id.piece)
 }
 
@@ -165,7 +165,7 @@ impl BlockDisk for LocalDisk {
     }
 }
 
-fn parse(object: u64, name: &str) -> Option<PieceId> {
+pub(super) fn parse(object: u64, name: &str) -> Option<PieceId> {
     let (stripe, piece) = name.split_once('-')?;
     Some(PieceId {
         object,

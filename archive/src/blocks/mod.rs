@@ -11,6 +11,8 @@
 
 mod cache;
 mod disk;
+mod far;
+mod patience;
 mod piece;
 mod settle;
 mod store;

@@ -1,6 +1,7 @@
 //! A piece of a stripe as it stands on a disk: a page that says what it is, then its bytes.
 
 use sangam_placement::Layout;
+use serde::{Deserialize, Serialize};
 
 /// Bytes of a block.
 pub const BLOCK_LEN_MAX: usize = 1 << 20;
@@ -14,7 +15,7 @@ const MAGIC: [u8; 12] = *b"SANGAM BLK\x00\x01";
 const HEAD_LEN: usize = 320;
 
 /// Names a piece.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct PieceId {
     /// The film.
     pub object: u64,

@@ -1,9 +1,12 @@
 //! Brings pieces to where they belong.
 
+use std::io::ErrorKind;
+
 use sangam_placement::{DiskId, Layout};
 
+use super::patience::Patience;
 use super::piece::{Object, PieceId};
-use super::store::{BlockError, Held, Store, piece_id, stripe};
+use super::store::{BlockError, Held, Store, piece_id};
 
 /// What [`Store::settle`] did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -47,7 +50,7 @@ impl Store {
     /// Of a disk.
     pub fn clear(&self) -> Result<(), BlockError> {
         for (id, held) in &self.disks {
-            let cleared = held.disk.clear();
+            let cleared = held.disk.disk().clear();
             cleared.map_err(|error| BlockError::Disk(*id, error))?;
         }
         Ok(())
@@ -63,15 +66,14 @@ impl Store {
         let places = self.places(object, number)?;
         for (piece, place) in places.iter().enumerate() {
             let id = piece_id(object, number, piece);
-            if object.piece_len(number, piece) == 0 || self.is_there(*place, id, look) {
+            if object.piece_len(number, piece) == 0 || self.is_there(*place, id, look)? {
                 continue;
             }
             if !self.disks.contains_key(place) {
                 settled.waiting += 1;
                 continue;
             }
-            let found = self.fetch(object, number, piece);
-            let (data, whole) = found.ok_or_else(|| BlockError::Lost(stripe(object, number)))?;
+            let (data, whole) = self.fetch(object, number, piece)?;
             self.write(*place, object, (id, &data))?;
             settled.written += data.len() as u64;
             let moved = match object.layout {
@@ -94,6 +96,7 @@ impl Store {
             };
             for (disk, held) in self.elsewhere(id, belongs) {
                 held.disk
+                    .disk()
                     .remove(id)
                     .map_err(|error| BlockError::Disk(disk, error))?;
                 held.pieces().remove(&id);
@@ -114,7 +117,7 @@ impl Store {
             let places = places.iter().enumerate();
             let wrong = places.filter(|(piece, place)| {
                 let id = piece_id(object, number, *piece);
-                object.piece_len(number, *piece) > 0 && !self.is_there(**place, id, Look::Name)
+                object.piece_len(number, *piece) > 0 && !self.is_listed(**place, id)
             });
             astray += wrong.count() as u64;
         }
@@ -136,7 +139,7 @@ impl Store {
         for (disk, held) in &self.disks {
             let ids: Vec<_> = held.pieces().iter().copied().collect();
             for id in ids.into_iter().filter(|id| id.object == object) {
-                match held.disk.remove(id) {
+                match held.disk.disk().remove(id) {
                     Ok(()) => drop(held.pieces().remove(&id)),
                     Err(error) => failed = Some(BlockError::Disk(*disk, error)),
                 }
@@ -145,14 +148,24 @@ impl Store {
         failed.map_or(Ok(()), Err)
     }
 
-    fn is_there(&self, disk: DiskId, id: PieceId, look: Look) -> bool {
+    fn is_there(&self, disk: DiskId, id: PieceId, look: Look) -> Result<bool, BlockError> {
         match look {
-            Look::Name => {
-                let held = self.disks.get(&disk);
-                held.is_some_and(|held| held.pieces().contains(&id))
-            }
-            Look::Content => self.read(disk, id).is_some(),
+            Look::Name => Ok(self.is_listed(disk, id)),
+            Look::Content => match self.read(disk, id, Patience::AtLast) {
+                Ok(found) => Ok(found.is_some()),
+                // It may well be there.
+                Err(error) if error.kind() == ErrorKind::TimedOut => {
+                    Err(BlockError::Disk(disk, error))
+                }
+                // A bad sector is gone with the piece that is written over it.
+                Err(_) => Ok(false),
+            },
         }
+    }
+
+    fn is_listed(&self, disk: DiskId, id: PieceId) -> bool {
+        let held = self.disks.get(&disk);
+        held.is_some_and(|held| held.pieces().contains(&id))
     }
 
     /// Disks that hold a piece besides those where it belongs.

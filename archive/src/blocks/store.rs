@@ -2,13 +2,14 @@
 
 use core::fmt;
 use std::collections::{BTreeMap, BTreeSet};
-use std::io;
+use std::io::{self, ErrorKind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use sangam_placement::{DiskId, Layout, Placement, Stripe, xor};
 
 use super::cache::Cache;
 use super::disk::BlockDisk;
+use super::patience::{Patience, Patient};
 use super::piece::{NAME_LEN_MAX, Object, PieceId, decode, encode};
 
 /// All disks of an archive, as one.
@@ -23,7 +24,7 @@ const BLOCKS_KEPT: usize = 64;
 
 /// A disk and what lies there.
 pub(super) struct Held {
-    pub(super) disk: Box<dyn BlockDisk>,
+    pub(super) disk: Patient,
     /// What was found there and what was put since: others may have changed it. Reading does not
     /// go by it.
     pieces: Mutex<BTreeSet<PieceId>>,
@@ -39,6 +40,8 @@ pub enum BlockError {
     TooFewDisks,
     /// Too many pieces of the stripe are gone or damaged.
     Lost(Stripe),
+    /// Pieces of the stripe cannot be read now, as this disk says.
+    Unread(Stripe, DiskId, io::Error),
     /// A film's blocks are longer than they may be, or have no length.
     Length,
     /// The name of a film is longer than it may be.
@@ -76,8 +79,7 @@ impl Store {
     /// Adds a disk to read from and to put films on, without a look at what is there:
     /// [`Store::settle`], [`Store::objects`] and [`Store::lies`] know only what was put since.
     pub fn attach_unseen(&mut self, id: DiskId, disk: Box<dyn BlockDisk>) {
-        let pieces = Mutex::default();
-        self.disks.insert(id, Held { disk, pieces });
+        self.hold(id, disk, BTreeSet::new());
     }
 
     /// Adds a disk; [`Store::place`] says when it is to be used.
@@ -86,9 +88,22 @@ impl Store {
     /// It cannot be listed.
     pub fn attach(&mut self, id: DiskId, disk: Box<dyn BlockDisk>) -> Result<(), BlockError> {
         let pieces = disk.list().map_err(|error| BlockError::Disk(id, error))?;
-        let pieces = Mutex::new(pieces.into_iter().collect());
-        self.disks.insert(id, Held { disk, pieces });
+        self.hold(id, disk, pieces.into_iter().collect());
         Ok(())
+    }
+
+    fn hold(&mut self, id: DiskId, disk: Box<dyn BlockDisk>, pieces: BTreeSet<PieceId>) {
+        let held = Held {
+            disk: Patient::new(disk),
+            pieces: Mutex::new(pieces),
+        };
+        self.disks.insert(id, held);
+    }
+
+    /// Reads of a disk that were waited for in vain so far; `None` if it is not there.
+    #[must_use]
+    pub fn late(&self, id: DiskId) -> Option<u64> {
+        self.disks.get(&id).map(|held| held.disk.late())
     }
 
     /// Lets go of a disk: it died, or is empty.
@@ -191,22 +206,35 @@ impl Store {
         Ok(())
     }
 
-    /// A block: from the disk where it belongs, from any other, or made from its stripe.
+    /// A block: from the disk where it belongs, from any other, or made from its stripe. A disk
+    /// that is slow is waited for when there is no other way.
     ///
     /// # Errors
-    /// [`BlockError::Lost`].
+    /// [`BlockError::Lost`], or [`BlockError::Unread`].
     pub fn get(&self, object: &Object, block: u64) -> Result<Vec<u8>, BlockError> {
         let (number, piece) = object.layout.piece(block);
-        let data = self.fetch(object, number, piece).map(|(data, _)| data);
-        data.ok_or_else(|| BlockError::Lost(stripe(object, number)))
+        self.fetch(object, number, piece).map(|(data, _)| data)
     }
 
     /// The same, read once for all who play it.
     ///
     /// # Errors
-    /// [`BlockError::Lost`].
+    /// As [`Store::get`].
     pub fn share(&self, object: &Object, block: u64) -> Result<Arc<Vec<u8>>, BlockError> {
         let read = || self.get(object, block);
+        self.cache.get((object.id, block), read)
+    }
+
+    /// The same, but a disk that is slow is not waited for.
+    ///
+    /// # Errors
+    /// As [`Store::get`], with [`ErrorKind::TimedOut`] if one is.
+    pub fn share_soon(&self, object: &Object, block: u64) -> Result<Arc<Vec<u8>>, BlockError> {
+        let (number, piece) = object.layout.piece(block);
+        let read = || {
+            let found = self.try_fetch(object, (number, piece), Patience::Soon);
+            found.map(|(data, _)| data)
+        };
         self.cache.get((object.id, block), read)
     }
 
@@ -214,6 +242,19 @@ impl Store {
     #[must_use]
     pub const fn cache(&self) -> &Arc<Cache> {
         &self.cache
+    }
+
+    /// The disks on which a block belongs as such: of copies all, in their order.
+    #[must_use]
+    pub fn disks_of(&self, object: &Object, block: u64) -> Vec<DiskId> {
+        let (number, piece) = object.layout.piece(block);
+        let places = object
+            .layout
+            .pieces(&*self.placement, stripe(object, number));
+        match object.layout {
+            Layout::Copies(_) => places,
+            Layout::Parity(_) => places.get(piece).copied().into_iter().collect(),
+        }
     }
 
     pub(super) fn places(&self, object: &Object, number: u64) -> Result<Vec<DiskId>, BlockError> {
@@ -232,8 +273,47 @@ impl Store {
         object: &Object,
         number: u64,
         piece: usize,
+    ) -> Result<(Vec<u8>, bool), BlockError> {
+        let wanted = (number, piece);
+        // Where there is nothing to turn to, it is waited for at once.
+        if let Layout::Copies(0 | 1) = object.layout {
+            return self.try_fetch(object, wanted, Patience::AtLast);
+        }
+        match self.try_fetch(object, wanted, Patience::Soon) {
+            Err(BlockError::Unread(_, _, error)) if error.kind() == ErrorKind::TimedOut => {
+                self.try_fetch(object, wanted, Patience::AtLast)
+            }
+            // What failed at once fails again.
+            found => found,
+        }
+    }
+
+    fn try_fetch(
+        &self,
+        object: &Object,
+        wanted: (u64, usize),
+        patience: Patience,
+    ) -> Result<(Vec<u8>, bool), BlockError> {
+        let mut why = None;
+        let found = self.seek(object, wanted, patience, &mut why);
+        let stripe = stripe(object, wanted.0);
+        found.ok_or(match why {
+            Some((disk, error)) => BlockError::Unread(stripe, disk, error),
+            None => BlockError::Lost(stripe),
+        })
+    }
+
+    /// The same with so much patience; `why` is the last disk that did not answer as it should, one
+    /// that is slow before others.
+    fn seek(
+        &self,
+        object: &Object,
+        (number, piece): (u64, usize),
+        patience: Patience,
+        why: &mut Option<(DiskId, io::Error)>,
     ) -> Option<(Vec<u8>, bool)> {
-        if let Some(data) = self.find(object, number, piece) {
+        let mut find = |piece| self.find(object, (number, piece), patience, why);
+        if let Some(data) = find(piece) {
             return Some((data, true));
         }
         // Of copies that was any of them.
@@ -243,7 +323,7 @@ impl Store {
         let mut sum = vec![0; object.piece_len(number, object.layout.width() - 1)];
         for other in (0..object.layout.width()).filter(|other| *other != piece) {
             if object.piece_len(number, other) > 0 {
-                xor(&mut sum, &self.find(object, number, other)?);
+                xor(&mut sum, &find(other)?);
             }
         }
         sum.truncate(object.piece_len(number, piece));
@@ -251,7 +331,13 @@ impl Store {
     }
 
     /// A whole piece from where it belongs, or else from wherever it lies.
-    fn find(&self, object: &Object, number: u64, piece: usize) -> Option<Vec<u8>> {
+    fn find(
+        &self,
+        object: &Object,
+        (number, piece): (u64, usize),
+        patience: Patience,
+        why: &mut Option<(DiskId, io::Error)>,
+    ) -> Option<Vec<u8>> {
         let id = piece_id(object, number, piece);
         let places = object
             .layout
@@ -263,25 +349,47 @@ impl Store {
             .copied()
             .filter(|disk| Some(*disk) != first);
         let mut disks = first.into_iter().chain(others);
-        disks.find_map(|disk| self.read(disk, id))
+        disks.find_map(|disk| {
+            let read = self.read(disk, id, patience);
+            read.unwrap_or_else(|error| {
+                let is_slow = why
+                    .as_ref()
+                    .is_some_and(|(_, why)| why.kind() == ErrorKind::TimedOut);
+                if !is_slow {
+                    *why = Some((disk, error));
+                }
+                None
+            })
+        })
     }
 
-    pub(super) fn read(&self, disk: DiskId, id: PieceId) -> Option<Vec<u8>> {
-        let held = self.disks.get(&disk)?;
-        let bytes = match held.disk.get(id) {
+    /// A piece; `None` if it is not there, or damaged.
+    pub(super) fn read(
+        &self,
+        disk: DiskId,
+        id: PieceId,
+        patience: Patience,
+    ) -> io::Result<Option<Vec<u8>>> {
+        let Some(held) = self.disks.get(&disk) else {
+            return Ok(None);
+        };
+        let bytes = match held.disk.get(id, patience) {
             Ok(bytes) => bytes,
             // Most disks have not got it.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            Err(error) if error.kind() == ErrorKind::TimedOut => return Err(error),
+            // Its node is away, which is logged once and not for each piece.
+            Err(error) if error.kind() == ErrorKind::NotConnected => return Err(error),
             Err(error) => {
                 tracing::warn!(%disk, ?id, %error, "a piece cannot be read");
-                return None;
+                return Err(error);
             }
         };
         let data = decode(id, &bytes).map(|(_, data)| data.to_vec());
         if data.is_none() {
             tracing::warn!(%disk, ?id, "a piece is damaged");
         }
-        data
+        Ok(data)
     }
 
     pub(super) fn write(
@@ -290,10 +398,10 @@ impl Store {
         object: &Object,
         (id, data): (PieceId, &[u8]),
     ) -> Result<(), BlockError> {
-        let missing = || io::Error::from(io::ErrorKind::NotFound);
+        let missing = || io::Error::from(ErrorKind::NotFound);
         let held = self.disks.get(&disk);
         let held = held.ok_or_else(|| BlockError::Disk(disk, missing()))?;
-        let written = held.disk.put(id, &encode(object, id, data));
+        let written = held.disk.disk().put(id, &encode(object, id, data));
         written.map_err(|error| BlockError::Disk(disk, error))?;
         held.pieces().insert(id);
         Ok(())
@@ -302,7 +410,7 @@ impl Store {
 
 impl Held {
     fn read(&self, id: PieceId) -> Option<(Object, Vec<u8>)> {
-        let bytes = self.disk.get(id).ok()?;
+        let bytes = self.disk.get(id, Patience::AtLast).ok()?;
         decode(id, &bytes).map(|(object, data)| (object, data.to_vec()))
     }
 
@@ -367,6 +475,11 @@ impl fmt::Display for BlockError {
             Self::Lost(stripe) => write!(
                 f,
                 "stripe {} of {:016x} has lost more pieces than it can",
+                stripe.number, stripe.object
+            ),
+            Self::Unread(stripe, disk, error) => write!(
+                f,
+                "stripe {} of {:016x} cannot be read: disk {disk}: {error}",
                 stripe.number, stripe.object
             ),
             Self::Name => f.write_str("the name of a film has at most 255 bytes"),

@@ -7,6 +7,7 @@ use sangam_wire::rtp::{Encoding, Packet};
 
 use super::codec::Codec;
 use super::timeline::{SOURCES_MAX, unwrap};
+use super::{av1, h265, vp9};
 
 /// Bytes of a frame; what is longer is broken.
 const FRAME_LEN_MAX: usize = 16 << 20;
@@ -24,7 +25,7 @@ pub(super) struct Frame {
     pub(super) time: i64,
     /// Whether it decodes by itself.
     pub(super) key: bool,
-    /// What the decoder is given; H.264's units behind lengths of four bytes.
+    /// What the decoder is given; units of H.264 and H.265 behind lengths of four bytes.
     pub(super) data: Vec<u8>,
 }
 
@@ -83,7 +84,7 @@ impl Assembler {
                 ..frame
             }),
             Codec::Aac { .. } => self.access_units(packet.payload, &frame),
-            Codec::H264(_) | Codec::Vp8 { .. } => {
+            Codec::H264(_) | Codec::H265(_) | Codec::Vp8(_) | Codec::Vp9(_) | Codec::Av1(_) => {
                 self.video(packet, frame, lost);
                 if header.marker {
                     self.flush();
@@ -127,22 +128,22 @@ impl Assembler {
             frame,
             ..Open::default()
         });
-        let is_h264 = matches!(self.codec, Codec::H264(_));
         if open.frame.data.is_empty() && !open.broken && open.unit.is_none() {
             // What begins with the begin of a frame misses nothing.
-            lost_begin &= !begins(is_h264, packet.payload);
+            lost_begin &= !begins(&self.codec, packet.payload);
         }
         open.broken |= lost_begin;
-        let encoding = if is_h264 {
-            Encoding::H264
-        } else {
-            Encoding::Vp8
+        let (encoding, taken) = match &self.codec {
+            Codec::H264(sets) => (
+                Encoding::H264,
+                open.h264(packet.payload, &[&sets.sequence, &sets.picture]),
+            ),
+            Codec::H265(sets) => (Encoding::H265, open.h265(packet.payload, &sets.sets)),
+            Codec::Vp9(_) => (Encoding::Vp9, open.vp9(packet.payload)),
+            Codec::Av1(_) => (Encoding::Av1, open.av1(packet.payload)),
+            _ => (Encoding::Vp8, open.vp8(packet.payload)),
         };
         open.frame.key |= encoding.inspect(packet.payload).contains(Flags::KEY);
-        let taken = match &self.codec {
-            Codec::H264(sets) => open.h264(packet.payload, &[&sets.sequence, &sets.picture]),
-            _ => open.vp8(packet.payload),
-        };
         open.broken |= taken.is_none() || open.frame.data.len() > FRAME_LEN_MAX;
         if open.broken {
             open.frame.data.clear();
@@ -179,34 +180,92 @@ impl Assembler {
 impl Open {
     /// RFC 6184 section 5.8 for units in pieces, all others by [`h264_units`].
     fn h264(&mut self, payload: &[u8], known: &[&Vec<u8>]) -> Option<()> {
-        let data = &mut self.frame.data;
         if let [indicator, header, piece @ ..] = payload
             && indicator & 0x1f == 28
         {
-            let (starts, ends) = (header & 0x80 != 0, header & 0x40 != 0);
-            if starts {
-                self.unit = Some(data.len());
-                data.extend([0; 4]);
-                data.push(indicator & 0xe0 | header & 0x1f);
-            }
-            let unit = self.unit?;
-            data.extend(piece);
-            if ends {
-                let len = (data.len() - unit - 4) as u32;
-                data[unit..unit + 4].copy_from_slice(&len.to_be_bytes());
-                self.unit = None;
-            }
-            return Some(());
+            let head = [indicator & 0xe0 | header & 0x1f];
+            return self.fragment(*header, &head, piece);
         }
         let whole = h264_units(payload, |unit| {
             // Delimiters, and the sets that the file's head holds, have no place in a frame.
             let is_known = known.iter().any(|known| known.as_slice() == unit);
             if !is_known && unit.first().is_some_and(|first| first & 0x1f != 9) {
-                data.extend((unit.len() as u32).to_be_bytes());
-                data.extend(unit);
+                self.unit_of(unit);
             }
         });
         whole.then_some(())
+    }
+
+    /// RFC 7798 section 4.4.3 for units in pieces, all others by [`h265::units`].
+    fn h265(&mut self, payload: &[u8], known: &[Vec<u8>]) -> Option<()> {
+        if let [first, second, header, piece @ ..] = payload
+            && h265::kind(*first) == h265::FRAGMENT
+        {
+            let head = [first & 0x81 | (header & 0x3f) << 1, *second];
+            return self.fragment(*header, &head, piece);
+        }
+        let whole = h265::units(payload, |unit| {
+            let is_known = known.iter().any(|known| known.as_slice() == unit);
+            let kind = unit.first().map(|first| h265::kind(*first));
+            if !is_known && kind.is_some_and(|kind| kind != h265::DELIMITER) {
+                self.unit_of(unit);
+            }
+        });
+        whole.then_some(())
+    }
+
+    /// A whole unit of H.264 or H.265.
+    fn unit_of(&mut self, unit: &[u8]) {
+        let len = unit.len() as u32;
+        self.frame.data.extend(len.to_be_bytes());
+        self.frame.data.extend(unit);
+    }
+
+    /// A piece of such a unit, whose own head is `head`; the header's first bits tell whether it is
+    /// the first and the last.
+    fn fragment(&mut self, header: u8, head: &[u8], piece: &[u8]) -> Option<()> {
+        let data = &mut self.frame.data;
+        if header & 0x80 != 0 {
+            self.unit = Some(data.len());
+            data.extend([0; 4]);
+            data.extend(head);
+        }
+        let unit = self.unit?;
+        data.extend(piece);
+        if header & 0x40 != 0 {
+            let len = (data.len() - unit - 4) as u32;
+            data[unit..unit + 4].copy_from_slice(&len.to_be_bytes());
+            self.unit = None;
+        }
+        Some(())
+    }
+
+    /// Pictures in spatial layers would need an index that tells them apart: they are left out.
+    fn vp9(&mut self, payload: &[u8]) -> Option<()> {
+        let payload = vp9::payload(payload).filter(|payload| payload.layer == 0)?;
+        self.frame.data.extend(payload.frame);
+        Some(())
+    }
+
+    fn av1(&mut self, payload: &[u8]) -> Option<()> {
+        let payload = av1::payload(payload)?;
+        let last = payload.units.len().checked_sub(1)?;
+        let data = &mut self.frame.data;
+        for (place, piece) in payload.units.iter().enumerate() {
+            let begin = match (self.unit.take(), place == 0 && payload.continues) {
+                (Some(begin), true) => begin,
+                (None, false) => data.len(),
+                _ => return None,
+            };
+            data.extend(*piece);
+            if place == last && payload.goes_on {
+                self.unit = Some(begin);
+            } else {
+                let unit = data.split_off(begin);
+                av1::store(data, &unit)?;
+            }
+        }
+        Some(())
     }
 
     fn vp8(&mut self, payload: &[u8]) -> Option<()> {
@@ -217,18 +276,25 @@ impl Open {
 }
 
 /// Whether a frame may begin with this payload, where packets before it are missing.
-fn begins(is_h264: bool, payload: &[u8]) -> bool {
-    if !is_h264 {
-        return vp8_payload(payload).is_some_and(|(starts, _)| starts);
-    }
-    match *payload {
+fn begins(codec: &Codec, payload: &[u8]) -> bool {
+    match (codec, payload) {
         // A later slice of a picture may be whole as well: first_mb_in_slice is 0 in the first
         // (a single set bit in Exp-Golomb code).
-        [indicator, header, slice, ..] if indicator & 0x1f == 28 => {
+        (Codec::H264(_), [indicator, header, slice, ..]) if indicator & 0x1f == 28 => {
             header & 0x80 != 0 && slice & 0x80 != 0
         }
-        [first, slice, ..] if (1..=5).contains(&(first & 0x1f)) => slice & 0x80 != 0,
-        _ => true,
+        (Codec::H264(_), [first, slice, ..]) if (1..=5).contains(&(first & 0x1f)) => {
+            slice & 0x80 != 0
+        }
+        // The first bit of a slice: first_slice_segment_in_pic_flag.
+        (Codec::H265(_), [first, _, header, slice, ..]) if h265::kind(*first) == h265::FRAGMENT => {
+            header & 0x80 != 0 && slice & 0x80 != 0
+        }
+        (Codec::H265(_), [first, _, slice, ..]) if h265::kind(*first) < 32 => slice & 0x80 != 0,
+        (Codec::H264(_) | Codec::H265(_), _) => true,
+        (Codec::Vp9(_), _) => vp9::payload(payload).is_some_and(|payload| payload.starts),
+        (Codec::Av1(_), _) => av1::begins(payload),
+        _ => vp8_payload(payload).is_some_and(|(starts, _)| starts),
     }
 }
 
@@ -240,20 +306,22 @@ pub(super) fn h264_units(payload: &[u8], mut take: impl FnMut(&[u8])) -> bool {
             take(payload);
             true
         }
-        Some(24) => {
-            let mut rest = &payload[1..];
-            while let Some((len, tail)) = rest.split_first_chunk() {
-                let len = usize::from(u16::from_be_bytes(*len));
-                let Some((unit, tail)) = tail.split_at_checked(len) else {
-                    return false;
-                };
-                take(unit);
-                rest = tail;
-            }
-            rest.is_empty()
-        }
+        Some(24) => aggregated(&payload[1..], take),
         _ => false,
     }
+}
+
+/// Units behind lengths of 16 bits. False if the last is cut.
+pub(super) fn aggregated(mut rest: &[u8], mut take: impl FnMut(&[u8])) -> bool {
+    while let Some((len, tail)) = rest.split_first_chunk() {
+        let len = usize::from(u16::from_be_bytes(*len));
+        let Some((unit, tail)) = tail.split_at_checked(len) else {
+            return false;
+        };
+        take(unit);
+        rest = tail;
+    }
+    rest.is_empty()
 }
 
 /// Whether a frame starts here, and its bytes (RFC 7741 section 4.2).

@@ -5,9 +5,11 @@
 
 use std::io::{self, Seek, SeekFrom, Write};
 
-use super::Format;
+use mp4_atom::Atom;
+
 use super::codec::Codec;
 use super::frames::Frame;
+use super::{ExportError, Format};
 
 /// Element ids (RFC 9559 section 5.1, RFC 8794 section 11.2).
 mod id {
@@ -88,12 +90,14 @@ struct Cluster {
 }
 
 impl<W: Write + Seek> Matroska<W> {
-    pub(super) fn new(mut out: W, format: Format, codecs: &[Codec]) -> io::Result<Self> {
+    pub(super) fn new(mut out: W, format: Format, codecs: &[Codec]) -> Result<Self, ExportError> {
+        let described: Result<Vec<_>, _> = codecs.iter().map(description).collect();
         let doc_type = if format == Format::WebM {
             "webm"
         } else {
             "matroska"
         };
+        let described = described?;
         let mut head = Vec::new();
         element(&mut head, id::EBML, |out| {
             unsigned(out, id::EBML_READ_VERSION, 1);
@@ -107,8 +111,10 @@ impl<W: Write + Seek> Matroska<W> {
         let segment = head.len() as u64;
         head.extend(first_elements(0.0, None));
         element(&mut head, id::TRACKS, |out| {
-            for (number, codec) in (1..).zip(codecs) {
-                element(out, id::TRACK_ENTRY, |out| track(out, number, codec));
+            for (number, (codec, description)) in (1..).zip(codecs.iter().zip(&described)) {
+                element(out, id::TRACK_ENTRY, |out| {
+                    track(out, number, (codec, description));
+                });
             }
         });
         out.write_all(&head)?;
@@ -228,38 +234,66 @@ fn first_elements(duration: f64, cues: Option<u64>) -> Vec<u8> {
     out
 }
 
-fn track(out: &mut Vec<u8>, number: u64, codec: &Codec) {
+/// Codec id and private data.
+type Description = (&'static str, Vec<u8>);
+
+fn track(out: &mut Vec<u8>, number: u64, (codec, (name, private)): (&Codec, &Description)) {
     unsigned(out, id::TRACK_NUMBER, number);
     unsigned(out, id::TRACK_UID, number);
     unsigned(out, id::TRACK_TYPE, if codec.is_video() { 1 } else { 2 });
     unsigned(out, id::FLAG_LACING, 0);
-    let (name, private) = description(codec);
     element(out, id::CODEC_ID, |out| out.extend(name.bytes()));
     if !private.is_empty() {
-        element(out, id::CODEC_PRIVATE, |out| out.extend(&private));
+        element(out, id::CODEC_PRIVATE, |out| out.extend(private));
     }
-    match codec {
-        Codec::H264(sets) => video(out, sets.width, sets.height),
-        Codec::Vp8 { width, height } => video(out, *width, *height),
-        Codec::Opus { channels } => {
-            unsigned(out, id::SEEK_PRE_ROLL, OPUS_PRE_ROLL);
-            audio(out, codec.rate(), *channels);
-        }
-        Codec::Aac { channels, .. } | Codec::G711 { channels, .. } => {
-            audio(out, codec.rate(), *channels);
-        }
+    if let Some((width, height)) = codec.size() {
+        element(out, id::VIDEO, |out| {
+            unsigned(out, id::PIXEL_WIDTH, width.into());
+            unsigned(out, id::PIXEL_HEIGHT, height.into());
+        });
+    }
+    if let Codec::Opus { .. } = codec {
+        unsigned(out, id::SEEK_PRE_ROLL, OPUS_PRE_ROLL);
+    }
+    if let Codec::Opus { channels } | Codec::Aac { channels, .. } | Codec::G711 { channels, .. } =
+        codec
+    {
+        audio(out, codec.rate(), *channels);
     }
 }
 
-/// Codec id and private data (RFC 9559's codec registry, draft-ietf-cellar-codec).
-fn description(codec: &Codec) -> (&'static str, Vec<u8>) {
-    match codec {
-        Codec::H264(sets) => ("V_MPEG4/ISO/AVC", avc_config(&sets.sequence, &sets.picture)),
-        Codec::Vp8 { .. } => ("V_VP8", Vec::new()),
-        Codec::Opus { channels } => ("A_OPUS", opus_head(*channels)),
-        Codec::Aac { config, .. } => ("A_AAC", config.clone()),
-        Codec::G711 { tag, channels } => ("A_MS/ACM", wave_format(*tag, *channels)),
-    }
+/// RFC 9559's codec registry, draft-ietf-cellar-codec.
+fn description(codec: &Codec) -> Result<Description, mp4_atom::Error> {
+    let mut private = Vec::new();
+    let name = match codec {
+        Codec::H264(sets) => {
+            private = avc_config(&sets.sequence, &sets.picture);
+            "V_MPEG4/ISO/AVC"
+        }
+        Codec::H265(sets) => {
+            sets.config().encode_body(&mut private)?;
+            "V_MPEGH/ISO/HEVC"
+        }
+        Codec::Vp8(_) => "V_VP8",
+        Codec::Vp9(_) => "V_VP9",
+        Codec::Av1(found) => {
+            found.config.encode_body(&mut private)?;
+            "V_AV1"
+        }
+        Codec::Opus { channels } => {
+            private = opus_head(*channels);
+            "A_OPUS"
+        }
+        Codec::Aac { config, .. } => {
+            private = config.clone();
+            "A_AAC"
+        }
+        Codec::G711 { tag, channels } => {
+            private = wave_format(*tag, *channels);
+            "A_MS/ACM"
+        }
+    };
+    Ok((name, private))
 }
 
 /// ISO/IEC 14496-15 section 5.3.3.1, with lengths of four bytes.
@@ -295,13 +329,6 @@ fn wave_format(tag: u16, channels: u8) -> Vec<u8> {
         out.extend(word.to_le_bytes());
     }
     out
-}
-
-fn video(out: &mut Vec<u8>, width: u16, height: u16) {
-    element(out, id::VIDEO, |out| {
-        unsigned(out, id::PIXEL_WIDTH, width.into());
-        unsigned(out, id::PIXEL_HEIGHT, height.into());
-    });
 }
 
 fn audio(out: &mut Vec<u8>, rate: u32, channels: u8) {

@@ -4,12 +4,15 @@
 //! be told ([`codec`]), the second puts packets in order ([`order`]), packets together to frames
 //! ([`frames`]) and frames into the file.
 
+mod av1;
 mod codec;
 mod frames;
+mod h265;
 mod matroska;
 mod mp4;
 mod order;
 mod timeline;
+mod vp9;
 
 use core::fmt;
 use std::fs::File;
@@ -35,9 +38,9 @@ pub const TRACKS_MAX: usize = 126;
 pub enum Format {
     /// Matroska: whatever can be exported.
     Matroska,
-    /// WebM: VP8 and Opus.
+    /// WebM: VP8, VP9, AV1 and Opus.
     WebM,
-    /// Fragmented MP4: H.264, AAC and Opus.
+    /// Fragmented MP4: H.264, H.265, VP9, AV1, AAC and Opus.
     Mp4,
 }
 
@@ -81,11 +84,11 @@ impl Format {
     fn takes(self, codec: &Codec) -> bool {
         match self {
             Self::Matroska => true,
-            Self::WebM => matches!(codec, Codec::Vp8 { .. } | Codec::Opus { .. }),
-            Self::Mp4 => matches!(
+            Self::WebM => matches!(
                 codec,
-                Codec::H264(_) | Codec::Aac { .. } | Codec::Opus { .. }
+                Codec::Vp8(_) | Codec::Vp9(_) | Codec::Av1(_) | Codec::Opus { .. }
             ),
+            Self::Mp4 => !matches!(codec, Codec::Vp8(_) | Codec::G711 { .. }),
         }
     }
 }
@@ -328,3 +331,58 @@ impl fmt::Display for ExportError {
 }
 
 impl core::error::Error for ExportError {}
+
+#[cfg(test)]
+mod tests {
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+    use sangam_model::{Class, MediaInfo};
+
+    use super::*;
+
+    const VIDEO: [&str; 5] = ["H264", "H265", "VP8", "VP9", "AV1"];
+
+    proptest! {
+        #[test]
+        fn hostile_payloads_are_at_most_broken_frames(
+            encoding in 0..VIDEO.len(),
+            payloads in vec(vec(any::<u8>(), 0..64), 1..24),
+        ) {
+            let media = MediaInfo {
+                class: Class::Video,
+                payload_type: 96,
+                channels: 0,
+                clock_rate: 90_000,
+                encoding: VIDEO[encoding].to_owned(),
+                fmtp: String::new(),
+            };
+            let mut probe = Probe::new(&media);
+            let packets = payloads.iter().enumerate().map(|(place, payload)| {
+                let header = rtp::Header {
+                    marker: place % 3 == 2,
+                    payload_type: 96,
+                    sequence: place as u16,
+                    timestamp: place as u32 / 3,
+                    ssrc: 1,
+                };
+                [&header.encode()[..], payload].concat()
+            });
+            let packets: Vec<_> = packets.collect();
+            for packet in &packets {
+                probe.learn(&Record::new(Kind::Packet, 0, packet));
+            }
+            let mut codecs = vec![Codec::Vp9(vp9::Vp9::default()), Codec::Av1(av1::Av1::default())];
+            codecs.push(Codec::H265(h265::H265::default()));
+            codecs.extend(probe.finish());
+            for codec in codecs {
+                let mut assembler = Assembler::new(codec);
+                for packet in &packets {
+                    assembler.push(&rtp::Packet::decode(packet).unwrap(), false);
+                }
+                assembler.flush();
+                let frames = std::iter::from_fn(|| assembler.pop()).count() as u64;
+                prop_assert!(frames + assembler.broken() <= packets.len() as u64);
+            }
+        }
+    }
+}

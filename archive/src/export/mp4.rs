@@ -3,9 +3,9 @@
 use std::io::Write;
 
 use mp4_atom::{
-    Audio, Avc1, Avcc, Dinf, Dops, Dref, Encode, Esds, FourCC, Ftyp, Hdlr, Mdhd, Mdia, Mfhd, Minf,
-    Moof, Moov, Mp4a, Mvex, Mvhd, Opus, Smhd, Stbl, Stco, Stsd, Tfdt, Tfhd, Tkhd, Traf, Trak, Trex,
-    Trun, TrunEntry, Url, Visual, Vmhd, esds,
+    Audio, Av01, Avc1, Avcc, Dinf, Dops, Dref, Encode, Esds, FourCC, Ftyp, Hdlr, Hvc1, Mdhd, Mdia,
+    Mfhd, Minf, Moof, Moov, Mp4a, Mvex, Mvhd, Opus, Smhd, Stbl, Stco, Stsd, Tfdt, Tfhd, Tkhd, Traf,
+    Trak, Trex, Trun, TrunEntry, Url, Visual, Vmhd, Vp09, esds,
 };
 
 use super::ExportError;
@@ -230,10 +230,7 @@ fn movie(codecs: &[Codec]) -> Result<Moov, ExportError> {
 
 fn track(track_id: u32, codec: &Codec) -> Result<Trak, ExportError> {
     let is_video = codec.is_video();
-    let (width, height) = match codec {
-        Codec::H264(sets) => (sets.width, sets.height),
-        _ => (0, 0),
-    };
+    let (width, height) = codec.size().unwrap_or_default();
     let handler = if is_video { b"vide" } else { b"soun" };
     let here = Url {
         location: String::new(),
@@ -288,14 +285,34 @@ fn entry(codec: &Codec) -> Result<mp4_atom::Codec, ExportError> {
         // ISO/IEC 14496-12 section 12.2.3 has 16 bits; the decoder reads more in its own config.
         sample_rate: u16::try_from(codec.rate()).unwrap_or(0).into(),
     };
+    let (width, height) = codec.size().unwrap_or_default();
+    let visual = Visual {
+        data_reference_index: 1,
+        width,
+        height,
+        ..Visual::default()
+    };
     Ok(match codec {
+        Codec::H265(sets) => Hvc1 {
+            visual,
+            hvcc: sets.config(),
+            ..Hvc1::default()
+        }
+        .into(),
+        Codec::Vp9(found) => Vp09 {
+            visual,
+            vpcc: found.config.clone(),
+            ..Vp09::default()
+        }
+        .into(),
+        Codec::Av1(found) => Av01 {
+            visual,
+            av1c: found.config.clone(),
+            ..Av01::default()
+        }
+        .into(),
         Codec::H264(sets) => Avc1 {
-            visual: Visual {
-                data_reference_index: 1,
-                width: sets.width,
-                height: sets.height,
-                ..Visual::default()
-            },
+            visual,
             avcc: Avcc::new(&sets.sequence, &sets.picture)?,
             btrt: None,
             colr: None,
@@ -327,7 +344,7 @@ fn entry(codec: &Codec) -> Result<mp4_atom::Codec, ExportError> {
         }
         .into(),
         // No track of these was chosen.
-        Codec::Vp8 { .. } | Codec::G711 { .. } => return Err(ExportError::Nothing(Vec::new())),
+        Codec::Vp8(_) | Codec::G711 { .. } => return Err(ExportError::Nothing(Vec::new())),
     })
 }
 

@@ -61,6 +61,8 @@ impl Films {
         progress: impl FnMut(u64),
     ) -> Result<Film, FilmError> {
         self.found()?;
+        // A disk that another node knows gets its share.
+        self.newest_roster()?;
         let _lock = self.share()?;
         if self.list()?.iter().any(|film| film.object.name == name) {
             return Err(FilmError::Taken(name.to_owned()));
@@ -113,7 +115,7 @@ impl Films {
         scanner.finish().ok_or(FilmError::NoClock)
     }
 
-    pub(super) fn keep(&self, film: &Film) -> Result<(), FilmError> {
+    pub(super) fn keep_here(&self, film: &Film) -> Result<(), FilmError> {
         let folder = self.folder();
         let kept = crate::medium::make(&folder).and_then(|()| file::write(&folder, film));
         kept.map_err(FilmError::of(folder.display()))

@@ -1,8 +1,9 @@
 //! What is known of a film, in a file beside the disks: `docs/spec/archive.md` has the bytes. It
 //! can be made again from the film's blocks.
 
-use std::fs::{self, File};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -58,6 +59,11 @@ pub(super) fn path(folder: &Path, id: u64) -> PathBuf {
 
 /// Numbers of all films of a folder.
 pub(super) fn list(folder: &Path) -> io::Result<Vec<u64>> {
+    numbered(folder, SUFFIX)
+}
+
+/// Numbers that are names of files with this ending.
+pub(super) fn numbered(folder: &Path, suffix: &str) -> io::Result<Vec<u64>> {
     let entries = match fs::read_dir(folder) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
         entries => entries?,
@@ -65,7 +71,7 @@ pub(super) fn list(folder: &Path) -> io::Result<Vec<u64>> {
     let mut found = Vec::new();
     for entry in entries {
         let path = entry?.path();
-        if path.extension().is_some_and(|ending| ending == SUFFIX) {
+        if path.extension().is_some_and(|ending| ending == suffix) {
             let stem = path.file_stem().and_then(|stem| stem.to_str());
             found.extend(stem.and_then(|stem| u64::from_str_radix(stem, 16).ok()));
         }
@@ -80,7 +86,7 @@ pub(super) fn write(folder: &Path, film: &Film) -> io::Result<()> {
 }
 
 /// Puts bytes in the place of a file, safely and in one step.
-pub(super) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
+pub(crate) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let fresh = path.with_extension("new");
     let mut file = File::create(&fresh)?;
     file.write_all(bytes)?;
@@ -88,6 +94,18 @@ pub(super) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     fs::rename(&fresh, path)?;
     let folder = path.parent().ok_or(ErrorKind::InvalidInput)?;
     File::open(folder)?.sync_all()
+}
+
+/// Copies a file that nobody else may read.
+pub(super) fn replace_secret(path: &Path, from: &Path) -> io::Result<()> {
+    let bytes = fs::read(from)?;
+    let fresh = path.with_extension("new");
+    let mut options = OpenOptions::new();
+    let options = options.write(true).create(true).truncate(true).mode(0o600);
+    let mut file = options.open(&fresh)?;
+    file.write_all(&bytes)?;
+    file.sync_data()?;
+    fs::rename(&fresh, path)
 }
 
 /// What lists show; [`ErrorKind::InvalidData`] if it is damaged.
@@ -179,7 +197,8 @@ impl Head {
     }
 }
 
-fn encode(film: &Film) -> Vec<u8> {
+/// The bytes of a film's file.
+pub(super) fn encode(film: &Film) -> Vec<u8> {
     let Film { object, index } = film;
     let points = index.points.iter();
     let points = points.flat_map(|point| [point.packet, point.ticks]);
@@ -199,7 +218,8 @@ fn encode(film: &Film) -> Vec<u8> {
     [head.encode(), body].concat()
 }
 
-fn decode(bytes: &[u8]) -> Option<Film> {
+/// A film of its file's bytes; `None` if they are damaged.
+pub(super) fn decode(bytes: &[u8]) -> Option<Film> {
     let head = Head::decode(bytes)?;
     let body = bytes.get(HEAD_LEN..)?;
     let fits = head.points <= ENTRIES_MAX

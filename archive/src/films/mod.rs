@@ -15,20 +15,29 @@
 //! where it belongs; it can be stopped and killed anywhere, as it looks at the disks and not at
 //! notes of its own. Readers look everywhere, so films play meanwhile.
 //!
+//! # Nodes
+//! An archive may have several nodes, each a folder and a process with disks of its own
+//! ([`crate::nodes`]). All have the roster and the indexes; disks of others are read and written
+//! like own ones.
+//!
 //! # Processes
 //! Who puts blocks shares a lock that who changes disks, or clears up, holds alone. Who moves
 //! blocks holds another.
 
 mod add;
 mod change;
+mod cluster;
+mod curve;
 mod file;
 mod index;
 mod packets;
 mod play;
 mod prefetch;
+mod remove;
 mod roster;
 mod settle;
 mod shelf;
+mod site;
 
 use core::fmt;
 use std::io;
@@ -36,6 +45,9 @@ use std::io;
 use sangam_placement::DisksError;
 
 pub use add::{BLOCK_LEN, is_stream};
+pub use cluster::View;
+pub use curve::Curve;
+pub(crate) use file::replace;
 pub use file::{Film, Summary};
 pub use index::Index;
 pub use play::{DATAGRAM, PACKETS, Play};
@@ -61,7 +73,7 @@ pub enum FilmError {
     NoClock,
     /// It changes its pace more often than an index holds.
     TooLong,
-    /// A URL, which is no folder.
+    /// A URL that is neither a folder nor a bucket.
     Url(String),
     /// There is no such disk.
     NoDisk(String),
@@ -71,6 +83,8 @@ pub enum FilmError {
     LastDisk,
     /// Somebody else moves blocks.
     Busy,
+    /// Of the archive's nodes.
+    Node(String),
 }
 
 impl FilmError {
@@ -101,10 +115,14 @@ impl fmt::Display for FilmError {
             Self::Taken(name) => write!(f, "there is a film {name:?} already"),
             Self::NoClock => f.write_str("the stream has no program clock (PCR) to play it by"),
             Self::TooLong => f.write_str("the film is longer than 116 hours: cut it"),
-            Self::Url(place) => write!(f, "{place}: a disk is a folder, of any file system"),
+            Self::Url(place) => write!(
+                f,
+                "{place}: a disk is a folder, of any file system, or a bucket: s3://BUCKET/PREFIX"
+            ),
             Self::NoDisk(wanted) => write!(f, "there is no disk {wanted:?}"),
             Self::Known(place) => write!(f, "{place} is a disk of an archive already"),
             Self::LastDisk => f.write_str("the last disk cannot go: films would have no place"),
+            Self::Node(why) => f.write_str(why),
             Self::Busy => f.write_str("another process moves blocks now"),
         }
     }

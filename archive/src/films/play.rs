@@ -10,7 +10,7 @@ use sangam_wire::rtp::Header;
 use super::packets::PACKET;
 use super::{Film, FilmError, Films};
 use crate::archive::{Recording, Track};
-use crate::blocks::Store;
+use crate::blocks::{BlockError, Store};
 use crate::record::{RecordingId, TrackInfo};
 use crate::replay::Replayed;
 
@@ -33,6 +33,7 @@ pub struct Play {
     next: u64,
     /// The block that it is in, once it was read.
     block: Option<(u64, Arc<Vec<u8>>)>,
+    is_patient: bool,
 }
 
 impl Film {
@@ -79,8 +80,9 @@ impl Film {
         self.object.bytes.div_ceil(DATAGRAM as u64)
     }
 
-    /// The bytes of datagrams that a block has.
-    fn in_block(&self) -> u64 {
+    /// Datagrams in a block.
+    #[must_use]
+    pub fn in_block(&self) -> u64 {
         (u64::from(self.object.block_len) / DATAGRAM as u64).max(1)
     }
 }
@@ -94,7 +96,21 @@ impl Play {
             film,
             next: 0,
             block: None,
+            is_patient: true,
         }
+    }
+
+    /// Whether a disk that is slow is waited for; [`Play::pull`] fails with
+    /// [`io::ErrorKind::TimedOut`] otherwise, and can be called again.
+    pub const fn set_patient(&mut self, is_patient: bool) {
+        self.is_patient = is_patient;
+    }
+
+    /// Whether blocks may come over a network.
+    #[must_use]
+    pub fn is_far(&self) -> bool {
+        let present = self.films.present();
+        present.is_ok_and(|(roster, _)| roster.is_far())
     }
 
     /// Goes to the last place at or before `to` from which the film can be shown; when that is.
@@ -142,8 +158,15 @@ impl Play {
 
     /// A block, and then the one behind it into memory.
     fn read(&mut self, number: u64) -> io::Result<Arc<Vec<u8>>> {
-        let bytes = self.films.share_block(&self.film, number);
-        let (bytes, store) = bytes.map_err(|error| io::Error::other(error.to_string()))?;
+        let bytes = self.films.share_block(&self.film, number, self.is_patient);
+        let (bytes, store) = bytes.map_err(|error| {
+            let kind = match &error {
+                _ if !self.films.has(self.film.object.id) => io::ErrorKind::NotFound,
+                FilmError::Blocks(BlockError::Unread(_, _, error)) => error.kind(),
+                _ => io::ErrorKind::Other,
+            };
+            io::Error::new(kind, error.to_string())
+        })?;
         let ahead = &self.films.ahead;
         ahead.want(store, self.film.clone(), number + 1);
         self.block = Some((number, bytes.clone()));
@@ -153,19 +176,30 @@ impl Play {
 
 impl Films {
     /// A block of a film, read once for all who play it.
-    fn share_block(
+    ///
+    /// # Errors
+    /// It is lost.
+    pub fn share_block(
         &self,
         film: &Film,
         number: u64,
+        is_patient: bool,
     ) -> Result<(Arc<Vec<u8>>, Arc<Store>), FilmError> {
+        let share = |store: &Store| match is_patient {
+            true => store.share(&film.object, number),
+            false => store.share_soon(&film.object, number),
+        };
         let (_, store) = self.present()?;
-        if let Ok(bytes) = store.share(&film.object, number) {
-            return Ok((bytes, store));
+        match share(&store) {
+            Ok(bytes) => return Ok((bytes, store)),
+            // It was waited for.
+            Err(error @ BlockError::Unread(..)) => return Err(error.into()),
+            Err(_) => {}
         }
         // A disk may have come back, or blocks have gone to one that is not known here yet.
         self.look_again();
         let (_, store) = self.present()?;
-        let bytes = store.share(&film.object, number)?;
+        let bytes = share(&store)?;
         Ok((bytes, store))
     }
 }

@@ -39,7 +39,7 @@ fn start() -> Option<SyncSender<Job>> {
 
 fn work(inbox: &Receiver<Job>) {
     while let Ok((store, film, block)) = inbox.recv() {
-        // What is lost is told to whoever plays it.
-        let _ = store.share(&film.object, block);
+        // Nobody's next block waits for another's slow disk; what is lost is told to whoever plays.
+        let _ = store.share_soon(&film.object, block);
     }
 }

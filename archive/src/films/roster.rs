@@ -2,18 +2,20 @@
 
 use std::fs;
 use std::io::{self, ErrorKind};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use sangam_placement::{Disk, DiskId, Disks, DisksError, Layout, NodeId, Straw2, WEIGHT_MAX};
 use serde::{Deserialize, Serialize};
 
 use super::file::replace;
+use super::site::Site;
+use crate::bucket::SCHEME;
+use crate::nodes::Node;
 
-/// The file of the archive, and that by which a disk is known to be there.
+/// The file of the archive.
 const FILE: &str = "disks.json";
-const MARK: &str = "disk.json";
 /// Where blocks are while nobody named a disk, within the archive.
-const OWN: &str = "blocks";
+pub(super) const OWN: &str = "blocks";
 /// Blocks of which one may be lost, where there are disks enough.
 const PARITY: u8 = 3;
 const VERSION: u32 = 1;
@@ -30,6 +32,15 @@ pub struct Roster {
     pub settled: u64,
     /// Of the next disk: numbers are never given out again.
     next: u32,
+    /// How often it was written: of several nodes' rosters the one counts that was most often.
+    #[serde(default)]
+    pub edition: u64,
+    /// The nodes, if the archive has any.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub nodes: Vec<Node>,
+    /// Of the next node, from 1.
+    #[serde(default)]
+    next_node: u32,
     /// The disks.
     pub disks: Vec<Entry>,
 }
@@ -39,10 +50,13 @@ pub struct Roster {
 pub struct Entry {
     /// Its number.
     pub id: u32,
-    /// Its folder, within the archive's if it is relative.
+    /// Its folder, within the archive's if it is relative, or its bucket (`s3://...`).
     pub place: String,
     /// What fails with it: disks of one file system have the same number.
     pub node: u32,
+    /// The archive's node that has it; 0 if the archive has no nodes.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub host: u32,
     /// Its share against the others': GiB, unless somebody said otherwise.
     pub weight: u32,
     /// What lies there is to go to the others.
@@ -57,6 +71,14 @@ struct Mark {
     disk: u32,
 }
 
+#[allow(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde hands over a reference"
+)]
+const fn is_zero(number: &u32) -> bool {
+    *number == 0
+}
+
 impl Roster {
     /// The roster of an archive's folder; while nobody named a disk, a folder in it.
     ///
@@ -67,7 +89,15 @@ impl Roster {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Self::fresh()),
             text => text?,
         };
-        let roster: Self = serde_json::from_slice(&text)?;
+        Self::parse(&text)
+    }
+
+    /// A roster in bytes.
+    ///
+    /// # Errors
+    /// It is none.
+    pub(super) fn parse(text: &[u8]) -> io::Result<Self> {
+        let roster: Self = serde_json::from_slice(text)?;
         let placed = roster.placement();
         placed.map_err(|error| io::Error::new(ErrorKind::InvalidData, error.to_string()))?;
         match roster.version {
@@ -86,21 +116,35 @@ impl Roster {
             changes: 0,
             settled: 0,
             next: 1,
+            edition: 0,
+            nodes: Vec::new(),
+            next_node: 0,
             disks: vec![Entry {
                 id: 0,
                 place: OWN.to_owned(),
                 node: 0,
+                host: 0,
                 weight: 1,
                 leaving: false,
             }],
         }
     }
 
-    /// Keeps it.
+    /// Keeps it as one that was changed.
     ///
     /// # Errors
     /// Of the disk.
     pub(super) fn write(&self, folder: &Path) -> io::Result<()> {
+        let mut changed = self.clone();
+        changed.edition += 1;
+        changed.keep(folder)
+    }
+
+    /// Keeps it as it is.
+    ///
+    /// # Errors
+    /// Of the disk.
+    pub(super) fn keep(&self, folder: &Path) -> io::Result<()> {
         let mut text = serde_json::to_vec_pretty(self)?;
         text.push(b'\n');
         replace(&folder.join(FILE), &text)
@@ -119,17 +163,42 @@ impl Roster {
         }
     }
 
-    /// Adds a disk that is at `place`; its number.
+    /// Whether it is of the same archive as another.
+    pub(super) fn is_of(&self, other: &Self) -> bool {
+        self.is_kept() && self.archive == other.archive
+    }
+
+    /// The number of the next node.
+    pub(super) fn next_node(&mut self) -> u32 {
+        let known = self.nodes.iter().map(|node| node.id).max().unwrap_or(0);
+        self.next_node = self.next_node.max(known) + 1;
+        self.next_node
+    }
+
+    /// The node that has a disk.
+    #[must_use]
+    pub fn host(&self, disk: u32) -> Option<u32> {
+        let found = self.disks.iter().find(|entry| entry.id == disk);
+        found.map(|entry| entry.host)
+    }
+
+    /// Adds a disk that is at `place` of a host; its number.
     ///
     /// # Errors
     /// [`DisksError`]: the weight, or too many.
-    pub(super) fn add(&mut self, place: String, node: u32, weight: u32) -> Result<u32, DisksError> {
+    pub(super) fn add(
+        &mut self,
+        (place, host): (String, u32),
+        node: u32,
+        weight: u32,
+    ) -> Result<u32, DisksError> {
         let id = self.next;
         let mut next = self.clone();
         next.disks.push(Entry {
             id,
             place,
             node,
+            host,
             weight,
             leaving: false,
         });
@@ -157,9 +226,11 @@ impl Roster {
     /// Where blocks belong.
     pub(super) fn placement(&self) -> Result<Straw2, DisksError> {
         let disks = self.disks.iter().filter(|disk| !disk.leaving);
+        // With its node all of a node's disks fail, whatever file systems they are.
+        let has_nodes = self.nodes.len() > 1;
         let disks = disks.map(|disk| Disk {
             id: DiskId(disk.id),
-            node: NodeId(disk.node),
+            node: NodeId(if has_nodes { disk.host } else { disk.node }),
             weight: disk.weight,
         });
         Disks::new(disks).map(Straw2::new)
@@ -171,14 +242,23 @@ impl Roster {
         self.disks.iter().filter(|disk| !disk.leaving).count()
     }
 
-    /// What a film gets if nobody says otherwise: it outlives one disk where there are two.
+    /// What a film gets if nobody says otherwise: it outlives one disk where there are two, and one
+    /// node where there are two.
     #[must_use]
     pub fn layout(&self) -> Layout {
-        match self.staying() {
+        let nodes = self.nodes.iter().filter(|node| !node.leaving).count();
+        let parts = if nodes > 1 { nodes } else { self.staying() };
+        match parts {
             0 | 1 => Layout::Copies(1),
-            disks if disks <= usize::from(PARITY) => Layout::Copies(2),
+            parts if parts <= usize::from(PARITY) => Layout::Copies(2),
             _ => Layout::Parity(PARITY),
         }
+    }
+
+    /// Whether a disk is reached over a network.
+    #[must_use]
+    pub fn is_far(&self) -> bool {
+        self.disks.iter().any(|disk| disk.place.starts_with(SCHEME))
     }
 
     /// Whether everything is where it belongs.
@@ -187,18 +267,16 @@ impl Roster {
         self.settled == self.changes
     }
 
-    /// Marks a folder as this archive's disk.
-    pub(super) fn mark(&self, folder: &Path, disk: u32) -> io::Result<()> {
+    /// Marks a place as this archive's disk.
+    pub(super) fn mark(&self, site: &Site, disk: u32) -> io::Result<()> {
         let archive = self.archive.clone();
-        let mark = serde_json::to_vec(&Mark { archive, disk })?;
-        replace(&folder.join(MARK), &mark)
+        site.set_mark(&serde_json::to_vec(&Mark { archive, disk })?)
     }
 
-    /// Whether a folder is this disk; `None` if it is nobody's.
-    pub(super) fn is_marked(&self, folder: &Path, disk: u32) -> io::Result<Option<bool>> {
-        let text = match fs::read(folder.join(MARK)) {
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-            text => text?,
+    /// Whether a place is this disk; `None` if it is nobody's.
+    pub(super) fn is_marked(&self, site: &Site, disk: u32) -> io::Result<Option<bool>> {
+        let Some(text) = site.mark()? else {
+            return Ok(None);
         };
         let mark = serde_json::from_slice::<Mark>(&text);
         let is_own = |mark: Mark| mark.archive == self.archive && mark.disk == disk;
@@ -208,8 +286,8 @@ impl Roster {
 
 impl Entry {
     /// Where it is.
-    pub(super) fn folder(&self, archive: &Path) -> PathBuf {
-        archive.join(&self.place)
+    pub(super) fn site(&self, archive: &Path) -> io::Result<Site> {
+        Site::of(archive, &self.place)
     }
 }
 

@@ -1,11 +1,16 @@
 //! Blocks on their way to where they belong, and everything looked through.
 
 use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
 
 use sangam_placement::DiskId;
 
 use super::{Film, FilmError, Films, Roster, Summary, file};
 use crate::blocks::{BlockError, Look, Settled, Store};
+use crate::nodes::Node;
+
+/// How often the other nodes are told that blocks are still moved.
+const CLAIM_EVERY: Duration = Duration::from_secs(3);
 
 /// How far it is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -33,6 +38,8 @@ pub struct Report {
     pub learned: Vec<String>,
     /// Films that were never put to their end, and removed.
     pub cleared: u64,
+    /// Films whose removal was interrupted, and that are gone now.
+    pub removed: u64,
     /// All was looked at, and nothing is left to be done.
     pub is_complete: bool,
 }
@@ -93,7 +100,9 @@ impl Films {
         goes_on: &mut dyn FnMut(&Progress) -> bool,
         report: &mut Report,
     ) -> Result<(), FilmError> {
-        let roster = self.roster()?;
+        let roster = self.newest_roster()?;
+        self.claim_moves(&roster)?;
+        let mut claimed = Instant::now();
         let (_, store) = self.survey(&roster)?;
         let films = self.list()?;
         let all = films.iter().map(|film| film.object.stripes()).sum();
@@ -112,6 +121,10 @@ impl Films {
                 };
                 if !goes_on(&progress) {
                     return Ok(());
+                }
+                if claimed.elapsed() >= CLAIM_EVERY {
+                    self.claim_moves(&roster)?;
+                    claimed = Instant::now();
                 }
             }
             if lost > 0 {
@@ -158,8 +171,11 @@ impl Films {
         }
         let changed = roster != *before;
         if changed {
-            let kept = roster.write(&self.archive);
-            kept.map_err(FilmError::of(self.archive.display()))?;
+            // A node without disks is none.
+            let hosts: BTreeSet<_> = roster.disks.iter().map(|disk| disk.host).collect();
+            let stays = |node: &Node| !node.leaving || hosts.contains(&node.id);
+            roster.nodes.retain(stays);
+            self.publish(&roster)?;
         }
         Ok(())
     }
@@ -172,13 +188,28 @@ impl Films {
         let roster = self.roster()?;
         let (states, store) = self.survey(&roster)?;
         store.clear()?;
+        // Asked behind the look at the disks: what was seen there and is not put
+        // now was put to its end, or never will be.
+        let may_be_put = self.others_put(&roster);
         let folder = self.folder();
         let known = self.list()?.into_iter().map(|film| film.object.id);
         // What is behind the heads must be right, too.
         let known = known.filter(|id| file::read(&file::path(&folder, *id)).is_ok());
         let known: BTreeSet<_> = known.collect();
         let is_away = states.iter().any(|state| state.away.is_some());
+        let going = self.going()?;
+        for id in &going {
+            store.remove(*id)?;
+            if !is_away {
+                self.forget(*id)?;
+                report.removed += 1;
+            }
+        }
         for (object, is_whole) in store.strangers(&known) {
+            // What is left of it lies where nothing can be let go of.
+            if going.contains(&object.id) {
+                continue;
+            }
             if is_whole {
                 // One that cannot be made again keeps nobody from the others.
                 match self.learn(&object) {
@@ -188,7 +219,7 @@ impl Films {
                     }
                     Err(error) => report.fail(&error),
                 }
-            } else if !is_away {
+            } else if !is_away && !may_be_put {
                 store.remove(object.id)?;
                 report.cleared += 1;
             }

@@ -7,15 +7,16 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use rustix::fs::statvfs;
 use sangam_placement::{DiskId, Straw2};
 
 use super::add::random;
 use super::prefetch::Prefetch;
 use super::roster::{Entry, Roster, weight};
+use super::site::Site;
 use super::{Film, FilmError, Summary, file};
 use crate::blocks::{BlockDisk, Cache, LocalDisk, Store};
 use crate::medium::make;
+use crate::nodes::{Own, RemoteDisk};
 
 /// The folder with what is known of each film.
 const FOLDER: &str = "films";
@@ -31,6 +32,8 @@ pub struct Films {
     cache: Arc<Cache>,
     pub(super) ahead: Prefetch,
     present: Mutex<Option<Present>>,
+    /// Which node this is.
+    pub(super) this: Mutex<Option<Arc<Own>>>,
     /// Indexes that somebody holds.
     known: Mutex<HashMap<u64, Weak<Film>>>,
 }
@@ -66,8 +69,21 @@ impl Films {
             cache: Arc::new(Cache::new(blocks_max)),
             ahead: Prefetch::default(),
             present: Mutex::new(None),
+            this: Mutex::default(),
             known: Mutex::default(),
         }
+    }
+
+    /// The archive's folder.
+    #[must_use]
+    pub fn place(&self) -> &Path {
+        &self.archive
+    }
+
+    /// What is in memory.
+    #[must_use]
+    pub const fn cache(&self) -> &Arc<Cache> {
+        &self.cache
     }
 
     /// Every film, in the order of their numbers. Files that are damaged are passed over, and
@@ -127,6 +143,11 @@ impl Films {
         Ok(film)
     }
 
+    /// Whether a film was not removed.
+    pub(super) fn has(&self, id: u64) -> bool {
+        file::path(&self.folder(), id).exists()
+    }
+
     /// The disks and what is on them, as the roster says now. Disks that are away are left out.
     ///
     /// # Errors
@@ -142,7 +163,7 @@ impl Films {
         let roster = self.roster()?;
         let mut store = self.empty(&roster)?;
         for entry in &roster.disks {
-            match self.disk(&roster, entry) {
+            match self.unseen(&roster, entry) {
                 Ok(disk) => store.attach_unseen(DiskId(entry.id), disk),
                 Err(error) if !roster.is_kept() => tracing::debug!(%error, "no films yet"),
                 Err(error) => {
@@ -190,7 +211,9 @@ impl Films {
             });
             states.push(DiskState {
                 pieces: store.lies(id).unwrap_or(0),
-                room: room(&entry.folder(&self.archive)),
+                room: (entry.host == self.own_node())
+                    .then(|| entry.site(&self.archive).ok()?.room())
+                    .flatten(),
                 away: attached.err(),
                 entry: entry.clone(),
             });
@@ -199,13 +222,30 @@ impl Films {
     }
 
     /// A disk of the roster, if it is there.
-    fn disk(&self, roster: &Roster, entry: &Entry) -> io::Result<Box<dyn BlockDisk>> {
-        let folder = entry.folder(&self.archive);
-        let disk = LocalDisk::existing(&folder)?;
-        match roster.is_marked(&folder, entry.id)? {
-            Some(true) => Ok(Box::new(disk)),
+    pub(super) fn disk(&self, roster: &Roster, entry: &Entry) -> io::Result<Box<dyn BlockDisk>> {
+        if let Some(own) = self.this().filter(|own| own.node != entry.host) {
+            let mut nodes = roster.nodes.iter();
+            let node = nodes.find(|node| node.id == entry.host);
+            let node = node.ok_or_else(|| io::Error::other("no node has this disk"))?;
+            let disk = RemoteDisk::new(own.link(node), entry.id, roster.changes);
+            return Ok(Box::new(disk));
+        }
+        let site = entry.site(&self.archive)?;
+        let disk = site.disk()?;
+        match roster.is_marked(&site, entry.id)? {
+            Some(true) => Ok(disk),
             Some(false) => Err(io::Error::other("another disk is there")),
+            None if site.is_far() => Err(io::Error::other("it has lost its mark")),
             None => Err(io::Error::other("nothing is mounted there")),
+        }
+    }
+
+    /// The same to read from: a bucket is not asked, as others' films do not wait for it.
+    fn unseen(&self, roster: &Roster, entry: &Entry) -> io::Result<Box<dyn BlockDisk>> {
+        let site = entry.site(&self.archive)?;
+        match site.is_far() {
+            true => site.disk(),
+            false => self.disk(roster, entry),
         }
     }
 
@@ -220,23 +260,30 @@ impl Films {
             return Ok(());
         }
         let failed = || FilmError::of(self.archive.display());
-        let folders = roster.disks.iter().map(|disk| (disk.id, &disk.place));
-        let folders = folders.map(|(id, place)| (id, self.archive.join(place)));
-        let folders: Vec<_> = folders.collect();
+        let folders = roster.disks.iter();
+        let folders = folders.map(|disk| (disk.id, self.archive.join(&disk.place)));
+        let sites: Vec<_> = folders
+            .map(|(id, folder)| (id, Site::Folder(folder)))
+            .collect();
         let mut gib = 1;
-        for (_, folder) in &folders {
-            LocalDisk::open(folder).map_err(failed())?;
-            gib = room(folder).map_or(1, |(all, _)| all >> 30);
+        for (_, site) in &sites {
+            if let Site::Folder(folder) = site {
+                LocalDisk::open(folder).map_err(failed())?;
+            }
+            gib = site.room().map_or(1, |(all, _)| all >> 30);
         }
         roster.found((random(), weight(gib)));
-        for (id, folder) in &folders {
-            roster.mark(folder, *id).map_err(failed())?;
+        for (id, site) in &sites {
+            roster.mark(site, *id).map_err(failed())?;
         }
         roster.write(&self.archive).map_err(failed())
     }
 
     /// Keeps away who changes disks or clears up, as long as it is held.
-    pub(super) fn share(&self) -> Result<File, FilmError> {
+    ///
+    /// # Errors
+    /// The archive's folder cannot be written.
+    pub(crate) fn share(&self) -> Result<File, FilmError> {
         self.lock(LOCK, File::lock_shared)
     }
 
@@ -259,6 +306,14 @@ impl Films {
 
     /// Keeps away who moves blocks; [`FilmError::Busy`] if somebody does.
     pub(super) fn own_moves(&self) -> Result<File, FilmError> {
+        match self.is_leased_to_another(self.own_node()) {
+            true => Err(FilmError::Busy),
+            false => self.own_moves_here(),
+        }
+    }
+
+    /// The same of this folder alone, whoever else moves.
+    pub(super) fn own_moves_here(&self) -> Result<File, FilmError> {
         self.lock(MOVER, |file| {
             let locked = file.try_lock();
             locked.map_err(|_| ErrorKind::WouldBlock.into())
@@ -305,13 +360,4 @@ impl Films {
         let found = fs::metadata(self.archive.join(ROSTER)).ok()?;
         Some((found.ino(), found.mtime(), found.mtime_nsec()))
     }
-}
-
-/// Bytes of a folder's file system, and those that are free.
-pub(super) fn room(folder: &Path) -> Option<(u64, u64)> {
-    let found = statvfs(folder).ok()?;
-    Some((
-        found.f_blocks * found.f_frsize,
-        found.f_bavail * found.f_frsize,
-    ))
 }

@@ -10,9 +10,7 @@ use crate::record::BODY_LEN_MAX;
 
 /// The place behind a record that is damaged at `offset`; `None` if the segment ends there.
 pub(super) fn behind(medium: &dyn Medium, name: &str, offset: u64) -> io::Result<Option<u64>> {
-    let all = medium.list()?;
-    let len = all.iter().find(|(known, _)| known == name);
-    let len = len.map_or(0, |(_, len)| *len);
+    let len = medium.len_of(name)?.unwrap_or(0);
     let next = match ending(medium, name, len)? {
         Some((footer, _)) if footer <= offset => return Ok(None),
         Some((footer, index)) => {

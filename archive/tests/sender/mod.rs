@@ -70,22 +70,78 @@ impl Sender {
         sender
     }
 
+    pub(crate) fn h265(topic: &str) -> Self {
+        let options = "-c:v libx265 -preset ultrafast -tune zerolatency \
+                       -x265-params aud=1:keyint=25:bframes=0:log-level=none -b:v 1M -f hevc";
+        let stream = ffmpeg(&format!("{VIDEO} {options}"));
+        let mut sender = Self::new(topic, Class::Video, (99, "H265", 90_000, 0));
+        let mut frame: Vec<&[u8]> = Vec::new();
+        for unit in units(&stream) {
+            // A delimiter begins a frame.
+            if unit[0] >> 1 == 35 {
+                sender.h265_frame(&frame);
+                frame.clear();
+            }
+            frame.push(unit);
+        }
+        sender.h265_frame(&frame);
+        assert_eq!(sender.frames, 100);
+        sender
+    }
+
     pub(crate) fn vp8(topic: &str) -> Self {
-        let stream = ffmpeg(&format!(
-            "{VIDEO} -c:v libvpx -deadline realtime -cpu-used 8 -auto-alt-ref 0 -b:v 1M -f ivf"
-        ));
         let mut sender = Self::new(topic, Class::Video, (97, "VP8", 90_000, 0));
-        let mut rest = &stream[32..];
-        while !rest.is_empty() {
-            let len = u32::from_le_bytes(rest[..4].try_into().unwrap()) as usize;
-            let (frame, tail) = rest[12..].split_at(len);
-            rest = tail;
+        for frame in ivf("libvpx -deadline realtime -cpu-used 8 -auto-alt-ref 0") {
             let pieces = frame.chunks(PAYLOAD_MAX).enumerate();
             let pieces = pieces.map(|(place, piece)| {
                 let descriptor = if place == 0 { 0x10 } else { 0 };
                 [&[descriptor], piece].concat()
             });
             sender.frame(pieces.collect(), 3_600);
+        }
+        sender
+    }
+
+    /// RFC 9628 section 4.2, with picture ids of 15 bits.
+    pub(crate) fn vp9(topic: &str) -> Self {
+        let mut sender = Self::new(topic, Class::Video, (101, "VP9", 90_000, 0));
+        let options = "libvpx-vp9 -deadline realtime -cpu-used 8 -auto-alt-ref 0 -lag-in-frames 0";
+        for frame in ivf(options) {
+            let last = frame.chunks(PAYLOAD_MAX).count() - 1;
+            let inter = if frame[0] & 0x04 == 0 { 0 } else { 0x40 };
+            let id = (0x8000 | sender.frames as u16).to_be_bytes();
+            let pieces = frame.chunks(PAYLOAD_MAX).enumerate();
+            let pieces = pieces.map(|(place, piece)| {
+                let begin = if place == 0 { 0x08 } else { 0 };
+                let end = if place == last { 0x04 } else { 0 };
+                [&[0x80 | inter | begin | end], &id[..], piece].concat()
+            });
+            sender.frame(pieces.collect(), 3_600);
+        }
+        sender
+    }
+
+    /// AOMedia's payload format: one unit after the other, none with a size of its own.
+    pub(crate) fn av1(topic: &str) -> Self {
+        let mut sender = Self::new(topic, Class::Video, (102, "AV1", 90_000, 0));
+        for frame in ivf("libaom-av1 -usage realtime -cpu-used 8 -lag-in-frames 0") {
+            let units = av1_units(&frame);
+            let has_header = units.iter().any(|unit| unit[0] >> 3 & 0x0f == 1);
+            let mut payloads = Vec::new();
+            for unit in &units {
+                let pieces: Vec<_> = unit.chunks(PAYLOAD_MAX).collect();
+                for (place, piece) in pieces.iter().enumerate() {
+                    let continues = if place == 0 { 0 } else { 0x80 };
+                    let goes_on = if place + 1 == pieces.len() { 0 } else { 0x40 };
+                    let first = if has_header && payloads.is_empty() {
+                        8
+                    } else {
+                        0
+                    };
+                    payloads.push([&[continues | goes_on | 0x10 | first], *piece].concat());
+                }
+            }
+            sender.frame(payloads, 3_600);
         }
         sender
     }
@@ -201,20 +257,37 @@ impl Sender {
         0x1000 + u32::from(self.media.payload_type)
     }
 
+    /// RFC 6184 section 5.8.
     fn h264_frame(&mut self, units: &[&[u8]]) {
+        let head = |unit: &[u8], ends| vec![unit[0] & 0xe0 | 28, ends | unit[0] & 0x1f];
+        self.frame_of_units(units, 1, head);
+    }
+
+    /// RFC 7798 section 4.4.3.
+    fn h265_frame(&mut self, units: &[&[u8]]) {
+        let head = |unit: &[u8], ends| vec![unit[0] & 0x81 | 49 << 1, unit[1], ends | unit[0] >> 1];
+        self.frame_of_units(units, 2, head);
+    }
+
+    /// A unit alone in its packet, or in pieces behind heads of their own instead of its `header`
+    /// bytes.
+    fn frame_of_units(
+        &mut self,
+        units: &[&[u8]],
+        header: usize,
+        head: impl Fn(&[u8], u8) -> Vec<u8>,
+    ) {
         let mut payloads = Vec::new();
         for unit in units {
             if unit.len() <= PAYLOAD_MAX {
                 payloads.push(unit.to_vec());
                 continue;
             }
-            // RFC 6184 section 5.8.
-            let pieces = unit[1..].chunks(PAYLOAD_MAX).collect::<Vec<_>>();
+            let pieces = unit[header..].chunks(PAYLOAD_MAX).collect::<Vec<_>>();
             for (place, piece) in pieces.iter().enumerate() {
                 let begin = if place == 0 { 0x80 } else { 0 };
                 let end = if place + 1 == pieces.len() { 0x40 } else { 0 };
-                let head = [unit[0] & 0xe0 | 28, begin | end | unit[0] & 0x1f];
-                payloads.push([&head, *piece].concat());
+                payloads.push([&head(unit, begin | end), *piece].concat());
             }
         }
         if !payloads.is_empty() {
@@ -258,6 +331,38 @@ impl Sender {
         rtcp::source_name(&mut compound, self.ssrc(), &self.name);
         compound
     }
+}
+
+/// The frames of a file of IVF: behind a head of 32 bytes, each behind one of 12.
+fn ivf(encoder: &str) -> Vec<Vec<u8>> {
+    let stream = ffmpeg(&format!("{VIDEO} -c:v {encoder} -g 25 -b:v 1M -f ivf"));
+    let (mut rest, mut frames) = (&stream[32..], Vec::new());
+    while !rest.is_empty() {
+        let len = u32::from_le_bytes(rest[..4].try_into().unwrap()) as usize;
+        let (frame, tail) = rest[12..].split_at(len);
+        frames.push(frame.to_vec());
+        rest = tail;
+    }
+    frames
+}
+
+/// The units of a picture but its delimiter, without their sizes (AV1 bitstream specification
+/// sections 5.3 and 4.10.5).
+fn av1_units(mut rest: &[u8]) -> Vec<Vec<u8>> {
+    let mut units = Vec::new();
+    while let Some((head, tail)) = rest.split_first() {
+        let (mut len, mut bytes) = (0, 0);
+        while bytes == 0 || tail[bytes - 1] & 0x80 != 0 {
+            len |= usize::from(tail[bytes] & 0x7f) << (7 * bytes);
+            bytes += 1;
+        }
+        let (body, tail) = tail[bytes..].split_at(len);
+        if head >> 3 != 2 {
+            units.push([&[head & !0x02], body].concat());
+        }
+        rest = tail;
+    }
+    units
 }
 
 /// The units of a stream with start codes.
