@@ -119,6 +119,7 @@ counts! {
     failed, "Requests that the archive failed (500), and films that it ended";
     sessions, "Sessions set up";
     sessions_refused, "Sessions refused: there are too many, in all or of one address (453)";
+    not_admitted, "Sessions refused: network, processor or disks carry no more (453)";
     sessions_expired, "Sessions ended: not heard of for a minute";
     sessions_abandoned, "Sessions ended with their connection";
     plays, "PLAY answered";
@@ -130,6 +131,8 @@ counts! {
     unreadable, "Packets of recordings that are no RTP";
     late, "Times a film was not read from the disk in time";
     stalled, "Times a film waited for a client that did not read";
+    rate_changes, "Times a client asked for another rate";
+    nodes_lost, "Times another node of the archive went away";
     ended, "Films played to the end of their range";
     ingest_links, "Times the publishers' link to the broker came up";
     ingest_published, "Publications begun";

@@ -3,15 +3,19 @@
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::BorrowedFd;
+use std::sync::Arc;
 
 use sangam_io::udp::{Address, Outgoing, RecvBatch, SendBatch, SendReport, UdpOptions, UdpSocket};
 use sangam_wire::rtcp;
 
+use crate::deliver::Sockets;
 use crate::session::Sent;
 
 /// Pairs tried: RTP has an even port, and the next one may be taken.
 const TRIES: usize = 64;
 const RECV_MESSAGES: usize = 32;
+/// Lost packets of one report.
+const LOST_MAX: usize = 512;
 /// The longest packet that fits an event.
 const RECV_LEN: usize = 16_000;
 /// What a burst of many films fills; the kernel gives what it has.
@@ -27,8 +31,8 @@ pub(crate) struct Datagrams {
 }
 
 struct Pair {
-    rtp: UdpSocket,
-    rtcp: UdpSocket,
+    rtp: Arc<UdpSocket>,
+    rtcp: Arc<UdpSocket>,
 }
 
 impl Datagrams {
@@ -56,6 +60,16 @@ impl Datagrams {
         pairs.flat_map(|pair| [pair.rtp.fd(), pair.rtcp.fd()])
     }
 
+    /// The sockets, for another thread that sends.
+    pub(crate) fn sockets(&self) -> Vec<Sockets> {
+        let pairs = self.pairs.iter();
+        let pairs = pairs.map(|pair| Sockets {
+            rtp: pair.rtp.clone(),
+            rtcp: pair.rtcp.clone(),
+        });
+        pairs.collect()
+    }
+
     /// Our ports for packets to an address.
     pub(crate) fn ports(&self, peer: IpAddr) -> Option<(u16, u16)> {
         let pair = self.pair(peer)?;
@@ -70,7 +84,7 @@ impl Datagrams {
             report.errors = out.len() as u64;
             return report;
         };
-        for (socket, is_rtcp) in [(&pair.rtcp, true), (&pair.rtp, false)] {
+        for (socket, is_rtcp) in [(&*pair.rtcp, true), (&*pair.rtp, false)] {
             let packets = out.iter().filter(|sent| sent.is_rtcp == is_rtcp);
             let packets = packets.map(|sent| Outgoing {
                 to: Address::from(SocketAddr::new(to, sent.to)),
@@ -113,6 +127,23 @@ pub(crate) fn is_picture_lost(compound: &[u8]) -> bool {
     })
 }
 
+/// What a client says that it did not get (RFC 4585 section 6.2.1): source and numbers, at most
+/// [`LOST_MAX`].
+pub(crate) fn lost(compound: &[u8]) -> Option<(u32, Vec<u16>)> {
+    let mut packets = rtcp::packets(compound).map_while(Result::ok);
+    packets.find_map(|packet| {
+        let rtcp::Packet::Nack(target, nacks) = packet else {
+            return None;
+        };
+        let numbers = nacks.iter().flat_map(|nack| {
+            let also = (0..16).filter(move |bit| nack.also & (1 << bit) != 0);
+            let also = also.map(move |bit| nack.first.wrapping_add(bit + 1));
+            std::iter::once(nack.first).chain(also)
+        });
+        Some((target.media, numbers.take(LOST_MAX).collect()))
+    })
+}
+
 impl Pair {
     fn carries(&self, ip: IpAddr) -> bool {
         self.rtp.local_addr().is_ipv6() == ip.is_ipv6()
@@ -142,7 +173,8 @@ impl Pair {
             if let Some(next) = next
                 && let Ok(rtcp) = UdpSocket::bind(SocketAddr::new(any, next), &options)
             {
-                return Ok(Self { rtp: first, rtcp });
+                let (rtp, rtcp) = (Arc::new(first), Arc::new(rtcp));
+                return Ok(Self { rtp, rtcp });
             }
             // Held, so that the kernel chooses another.
             kept.push(first);

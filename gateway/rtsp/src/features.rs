@@ -3,12 +3,13 @@
 use rtsp_types::headers;
 use rtsp_types::{StatusCode, Version};
 
+use crate::deliver::FEATURE;
 use crate::message::{Answer, Request};
 use crate::range;
 use crate::session::{Session, Show};
 
 /// What it can: RFC 7826 sections 11.1, 18.46 and 18.50.
-const KNOWN: [&str; 3] = ["play.basic", "play.scale", "play.speed"];
+const KNOWN: [&str; 4] = ["play.basic", "play.scale", "play.speed", FEATURE];
 /// Features of one request that are looked at; a request has no room for many more.
 const FEATURES_MAX: usize = 64;
 
@@ -70,6 +71,10 @@ impl Session {
                 let (low, high) = (scales.start(), scales.end());
                 let film = format!("Random-Access, {lasts}, Unlimited, Scales=\"{low}:{high}\"");
                 (film, range::whole(reel.film.length))
+            }
+            Show::Sent(sent) => {
+                let film = "Random-Access, Immutable, Unlimited";
+                (film.to_owned(), range::whole(sent.film.length))
             }
             Show::Live(_) => {
                 let live = "No-Seeking, Time-Progressing, Time-Duration=0.0";

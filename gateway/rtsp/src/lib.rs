@@ -15,6 +15,9 @@
 //! watches, whose events go to all who do. Nobody waits for a player that does not read: it loses
 //! pictures up to the next key frame.
 //!
+//! `deliver` sends films by datagrams, from this node or from all nodes of an archive, in a thread
+//! of its own.
+//!
 //! `ingest` is another client of the broker, by which things are published. `features` and `notify`
 //! are what RTSP 2.0 has beyond 1.0.
 //!
@@ -26,6 +29,7 @@ mod connection;
 mod counts;
 mod datagrams;
 mod date;
+mod deliver;
 mod egress;
 mod features;
 mod film;
@@ -54,4 +58,4 @@ mod wire;
 
 pub use auth::Credentials;
 pub use counts::{Counted, Metric};
-pub use server::{Links, Rtsp, Settings};
+pub use server::{Links, Rtsp, Settings, Standing};

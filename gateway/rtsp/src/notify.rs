@@ -2,7 +2,7 @@
 //! 13.5.1).
 
 use rtsp_types::headers::{self, HeaderName};
-use rtsp_types::{Method, Request, Version};
+use rtsp_types::{Method, Request, StatusCode, Version};
 use sangam_model::Time;
 
 use crate::egress::Onset;
@@ -41,14 +41,27 @@ impl Session {
                 let end = reel.player.wish().until.unwrap_or(zero + length);
                 (end, range::until(end - zero))
             }
+            Show::Sent(sent) => (sent.ends(), range::until(sent.ends())),
             Show::Live(_) => (crate::live::at(now), range::NOW.to_owned()),
         };
         let onsets = self.outlets.iter().map(|outlet| {
-            let onset: Onset = outlet.stream.end(at);
+            let onset: Onset = match &self.show {
+                Show::Sent(sent) => sent.onsets().1,
+                Show::Film(_) | Show::Live(_) => outlet.stream.end(at),
+            };
             (outlet.number, onset)
         });
         let played = self.played.as_deref().unwrap_or("0");
-        let status = format!("cseq={played} status=200 reason=\"OK\"");
+        let failure = match &self.show {
+            Show::Film(reel) => reel.player.failure(),
+            Show::Sent(_) | Show::Live(_) => None,
+        };
+        let (status, reason) = match failure {
+            Some(status) => (status, status.to_string()),
+            None => (StatusCode::Ok, "OK".to_owned()),
+        };
+        let status = u16::from(status);
+        let status = format!("cseq={played} status={status} reason=\"{reason}\"");
         let mut headers = vec![
             (headers::NOTIFY_REASON, "end-of-stream".to_owned()),
             (headers::REQUEST_STATUS, status),

@@ -22,6 +22,9 @@ impl Engine {
     ) -> Result<Option<Answer>, StatusCode> {
         let is_busy = self.readers.is_full();
         let (key, session) = self.known(request)?;
+        if matches!(session.show, Show::Sent(_)) {
+            return self.play_sent(key, request, now).map(Some);
+        }
         let Show::Film(reel) = &mut session.show else {
             session.played.clone_from(&request.sequence);
             return self.play_live(key, now).map(Some);
@@ -90,17 +93,18 @@ impl Engine {
         let Some(reel) = session.reel().filter(|reel| reel.player.is_set()) else {
             return;
         };
-        let is_broken = reel.player.is_broken();
-        if is_broken {
+        let failure = reel.player.failure();
+        if failure.is_some() {
             reel.player.state = State::Ready;
         }
         let asker = session.asker.take();
-        let begun = match is_broken {
-            true => None,
-            false => session.begin(now),
+        let begun = match failure {
+            Some(_) => None,
+            None => session.begin(now),
         };
         let Some((start, onsets)) = begun else {
-            return self.settle(asker, Answer::new(StatusCode::InternalServerError));
+            let status = failure.unwrap_or(StatusCode::InternalServerError);
+            return self.settle(asker, Answer::new(status));
         };
         let onsets = onsets.into_iter();
         let onsets = onsets.filter_map(|(number, onset)| Some((number, onset?)));
@@ -115,8 +119,14 @@ impl Engine {
 
     /// RFC 2326 section 10.6: PAUSE.
     pub(crate) fn pause(&mut self, request: &Request, now: Time) -> Result<Answer, StatusCode> {
-        let (_, session) = self.known(request)?;
+        let (key, session) = self.known(request)?;
+        let may_pause = session.state() != State::Ready || request.is_second();
         let range = match &mut session.show {
+            Show::Sent(_) if !may_pause => return Err(StatusCode::MethodNotValidInThisState),
+            Show::Sent(_) => {
+                let range = self.pause_sent(key, now);
+                range.ok_or(StatusCode::SessionNotFound)?
+            }
             Show::Film(reel) => {
                 match reel.player.state {
                     State::Playing => reel.player.pause(),
@@ -140,6 +150,7 @@ impl Engine {
                 range::NOW.to_owned()
             }
         };
+        let (_, session) = self.known(request)?;
         Ok(session.spoken(Answer::ok()).with(headers::RANGE, range))
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use rtsp_types::StatusCode;
 use sangam_archive::Replayed;
 use sangam_model::Time;
 
@@ -50,7 +51,7 @@ pub(crate) struct Player {
     /// Nothing follows what was read ahead.
     is_last: bool,
     /// What would follow could not be read.
-    has_failed: bool,
+    failure: Option<StatusCode>,
     wish: Wish,
     /// Where it played from last, and when that was.
     from: Duration,
@@ -67,7 +68,7 @@ impl Player {
             ahead: VecDeque::new(),
             bytes: 0,
             is_last: false,
-            has_failed: false,
+            failure: None,
             wish: Wish {
                 from: None,
                 until: None,
@@ -112,15 +113,15 @@ impl Player {
         Some((reader, self.seek.take()))
     }
 
-    /// Takes what was read; `None` if that failed.
-    pub(crate) fn take(&mut self, reader: Box<Reader>, chunk: Option<Chunk>) {
+    /// Takes what was read, or what a client is told of that it could not be.
+    pub(crate) fn take(&mut self, reader: Box<Reader>, chunk: Result<Chunk, StatusCode>) {
         self.reader = Some(reader);
         // It jumped meanwhile.
         if self.seek.is_some() {
             return;
         }
-        self.has_failed = chunk.is_none();
-        let Some(chunk) = chunk else {
+        self.failure = chunk.as_ref().err().copied();
+        let Ok(chunk) = chunk else {
             self.is_last = true;
             return;
         };
@@ -142,9 +143,9 @@ impl Player {
         self.state == State::Starting && self.seek.is_none() && has_some
     }
 
-    /// Whether there is nothing to begin with, as it could not be read.
-    pub(crate) fn is_broken(&self) -> bool {
-        self.has_failed && self.ahead.is_empty()
+    /// Why there is nothing to begin or to go on with, if it could not be read.
+    pub(crate) fn failure(&self) -> Option<StatusCode> {
+        self.failure.filter(|_| self.ahead.is_empty())
     }
 
     /// Begins now: where, not before `zero`.
@@ -314,7 +315,7 @@ mod tests {
             packets: vec![packet],
             is_last: false,
         };
-        player.take(reader, Some(chunk));
+        player.take(reader, Ok(chunk));
     }
 
     #[test]

@@ -1,23 +1,24 @@
 //! Threads that wait for disks, so that the server does not.
 
-use std::io;
-use std::path::PathBuf;
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use rtsp_types::StatusCode;
 use sangam_archive::films::{Films, Play};
-use sangam_archive::{Archive, Folder, Recording, Replay, Replayed};
+use sangam_archive::{Archive, Catalogue, Folder, Replay, Replayed};
 use sangam_io::wake::Waker;
 
 use crate::film::{Blocks, Film};
-use crate::limits::{BLOCKS_MAX, CHUNK, CHUNK_MAX, JOBS_MAX};
+use crate::limits::{CHUNK, CHUNK_MAX, JOBS_MAX};
 
 /// Readers: while one waits for a slow disk, others find what is in memory.
 const THREADS: usize = 4;
-/// What there is in the archive is looked up again after so long.
-const CATALOGUE_AGE: Duration = Duration::from_secs(1);
+/// Who had to wait so long for what he reads is read by other threads the next time.
+const SLOW: Duration = Duration::from_millis(500);
 
 /// Read on, or from elsewhere if it says so.
 pub(crate) type Job = (Box<Reader>, Option<Duration>);
@@ -47,6 +48,10 @@ pub(crate) struct Chunk {
 pub(crate) struct Reader {
     source: Source,
     tracks: Vec<usize>,
+    /// Whether it reads from a store, over a network.
+    is_far: bool,
+    /// Whether what it reads is slow to come, as a disk fails.
+    is_slow: bool,
 }
 
 /// What it reads.
@@ -65,6 +70,8 @@ pub(crate) struct Readers {
     /// the threads are to end.
     opens: Option<Sender<(u64, String)>>,
     reads: Option<Sender<(u64, Job)>>,
+    /// The same of those that are slow, so that they wait for each other alone.
+    slow: Option<Sender<(u64, Job)>>,
     done: Receiver<Done>,
     threads: Vec<JoinHandle<()>>,
     /// Asked for, and not done yet.
@@ -72,11 +79,9 @@ pub(crate) struct Readers {
 }
 
 /// What there is in an archive.
-struct Catalogue {
-    folder: PathBuf,
+struct Shelf {
     films: Arc<Films>,
-    /// When it was looked up, and what there was.
-    known: Option<(Instant, Vec<Recording>)>,
+    recordings: Catalogue,
 }
 
 impl Readers {
@@ -85,25 +90,35 @@ impl Readers {
     ///
     /// # Errors
     /// This machine has no threads for them.
-    pub(crate) fn start(folder: PathBuf, waker: &dyn Fn() -> Waker) -> io::Result<Self> {
+    pub(crate) fn start(
+        folder: PathBuf,
+        films: Arc<Films>,
+        waker: &dyn Fn() -> Waker,
+    ) -> io::Result<Self> {
         let (opens, names) = channel::<(u64, String)>();
-        let (reads, jobs) = channel();
         let (outbox, done) = channel();
-        let mut catalogue = Catalogue::new(folder);
+        let mut shelf = Shelf::new(&folder, films);
         let open = move || {
             let (connection, name) = names.recv().ok()?;
-            Some(Done::Opened(connection, catalogue.open(&name)))
+            Some(Done::Opened(connection, shelf.open(&name)))
         };
         let mut threads = vec![spawn(open, outbox.clone(), waker())?];
-        let jobs = Arc::new(Mutex::new(jobs));
-        for _ in 0..THREADS {
-            let jobs = jobs.clone();
-            let read = move || read(&jobs);
-            threads.push(spawn(read, outbox.clone(), waker())?);
+        let [reads, slow] = [(); 2].map(|()| {
+            let (jobs, inbox) = channel();
+            (jobs, Arc::new(Mutex::new(inbox)))
+        });
+        for (is_quick, (_, inbox)) in [(true, &reads), (false, &slow)] {
+            for _ in 0..THREADS {
+                let (inbox, slow) = (inbox.clone(), slow.0.clone());
+                let slow = is_quick.then_some(slow);
+                let read = move || read(&inbox, slow.as_ref());
+                threads.push(spawn(read, outbox.clone(), waker())?);
+            }
         }
         Ok(Self {
             opens: Some(opens),
-            reads: Some(reads),
+            reads: Some(reads.0),
+            slow: Some(slow.0),
             done,
             threads,
             waiting: 0,
@@ -125,7 +140,10 @@ impl Readers {
     /// Reads for a session.
     pub(crate) fn read(&mut self, session: u64, job: Job) {
         self.waiting += 1;
-        let sent = self.reads.as_ref();
+        let sent = match job.0.is_far || job.0.is_slow {
+            true => self.slow.as_ref(),
+            false => self.reads.as_ref(),
+        };
         check(sent.is_some_and(|reads| reads.send((session, job)).is_ok()));
     }
 
@@ -139,12 +157,22 @@ impl Readers {
 
 impl Drop for Readers {
     fn drop(&mut self) {
-        (self.opens, self.reads) = (None, None);
+        (self.opens, self.reads, self.slow) = (None, None, None);
         for thread in self.threads.drain(..) {
             if thread.join().is_err() {
                 tracing::error!("a reader of films had panicked");
             }
         }
+    }
+}
+
+/// What a client is told of a film that cannot be read: it was removed, may be read later (a store
+/// does not answer, a disk is slow), or neither.
+pub(crate) fn status_of(error: &io::Error) -> StatusCode {
+    match error.kind() {
+        ErrorKind::NotFound => StatusCode::NotFound,
+        ErrorKind::TimedOut | ErrorKind::HostUnreachable => StatusCode::ServiceUnavailable,
+        _ => StatusCode::InternalServerError,
     }
 }
 
@@ -171,47 +199,44 @@ fn spawn(
     })
 }
 
-fn read(jobs: &Mutex<Receiver<(u64, Job)>>) -> Option<Done> {
-    let inbox = jobs.lock().unwrap_or_else(PoisonError::into_inner);
-    let job = inbox.recv();
-    drop(inbox);
-    let (session, (mut reader, seek)) = job.ok()?;
-    let chunk = reader.read(seek);
-    Some(Done::Read(session, reader, chunk))
+/// The next read. What would have to be waited for is left to `slow`, if there is that.
+fn read(jobs: &Mutex<Receiver<(u64, Job)>>, slow: Option<&Sender<(u64, Job)>>) -> Option<Done> {
+    loop {
+        let inbox = jobs.lock().unwrap_or_else(PoisonError::into_inner);
+        let job = inbox.recv();
+        drop(inbox);
+        let (session, (mut reader, seek)) = job.ok()?;
+        let chunk = reader.read(seek, slow.is_none());
+        let is_late = |error: &io::Error| error.kind() == ErrorKind::TimedOut;
+        match (slow, &chunk) {
+            (Some(slow), Err(error)) if is_late(error) => {
+                reader.is_slow = true;
+                if slow.send((session, (reader, seek))).is_err() {
+                    // Nothing is to be done any more.
+                    return None;
+                }
+            }
+            _ => return Some(Done::Read(session, reader, chunk)),
+        }
+    }
 }
 
-impl Catalogue {
-    fn new(folder: PathBuf) -> Self {
+impl Shelf {
+    fn new(folder: &Path, films: Arc<Films>) -> Self {
         Self {
-            films: Arc::new(Films::new(&folder, BLOCKS_MAX)),
-            folder,
-            known: None,
+            films,
+            recordings: Catalogue::new(Archive::new(folder)),
         }
     }
 
     /// The recording with this name, the latest of several, or the one whose number begins so; if
     /// there is none, the film.
     fn open(&mut self, name: &str) -> io::Result<Option<Arc<Film>>> {
-        let known = self.known.take();
-        let all = match known.filter(|(since, _)| since.elapsed() < CATALOGUE_AGE) {
-            Some(known) => known,
-            None => {
-                let all = Archive::new(&self.folder).recordings()?;
-                // A slow disk does not make it old.
-                (Instant::now(), all)
-            }
-        };
-        let all = &self.known.insert(all).1;
-        let named = all.iter().rev().find(|one| one.name == name);
-        let mut numbered = all.iter().filter(|one| {
-            let number = one.id.to_string();
-            !name.is_empty() && number.starts_with(name)
-        });
-        let found = named.or_else(|| match (numbered.next(), numbered.next()) {
-            (Some(one), None) => Some(one),
-            _ => None,
-        });
-        if let Some(found) = found {
+        let found = self.recordings.find(name)?;
+        // They come first, oldest first.
+        let named = found.iter().rev().find(|one| one.name == name);
+        let numbered = found.first().filter(|_| found.len() == 1);
+        if let Some(found) = named.or(numbered) {
             return Ok(Film::new(found.clone()).map(Arc::new));
         }
         let found = self.films.find(name).map_err(io::Error::other)?;
@@ -225,7 +250,7 @@ impl Catalogue {
 
 impl Reader {
     /// Reads a film of the archive in `folder`.
-    pub(crate) fn new(folder: &std::path::Path, film: &Film) -> Self {
+    pub(crate) fn new(folder: &Path, film: &Film) -> Self {
         let source = match &film.blocks {
             Some(Blocks { films, film }) => Source::Blocks(Play::new(films.clone(), film.clone())),
             None => {
@@ -234,12 +259,21 @@ impl Reader {
             }
         };
         Self {
+            is_far: match &source {
+                Source::Log(replay) => replay.medium().is_far(),
+                Source::Blocks(play) => play.is_far(),
+            },
             source,
             tracks: film.tracks.clone(),
+            is_slow: false,
         }
     }
 
-    fn read(&mut self, seek: Option<Duration>) -> io::Result<Chunk> {
+    fn read(&mut self, seek: Option<Duration>, is_patient: bool) -> io::Result<Chunk> {
+        let begin = Instant::now();
+        if let Source::Blocks(play) = &mut self.source {
+            play.set_patient(is_patient);
+        }
         let start = seek.map(|to| match &mut self.source {
             Source::Log(replay) => replay.seek(to, &self.tracks),
             Source::Blocks(play) => Ok(play.seek(to)),
@@ -249,6 +283,19 @@ impl Reader {
             packets: Vec::new(),
             is_last: false,
         };
+        let done = self.fill(&mut chunk);
+        self.is_slow = begin.elapsed() > SLOW;
+        match done {
+            Err(_) if !chunk.packets.is_empty() => {
+                // What was read is not read again.
+                self.is_slow = true;
+                Ok(chunk)
+            }
+            done => done.map(|()| chunk),
+        }
+    }
+
+    fn fill(&mut self, chunk: &mut Chunk) -> io::Result<()> {
         let mut bytes = 0;
         loop {
             let next = match &mut self.source {
@@ -257,7 +304,7 @@ impl Reader {
             };
             let Some(next) = next else {
                 chunk.is_last = true;
-                return Ok(chunk);
+                return Ok(());
             };
             // What is passed over costs others as much time: then there may be no packet at all.
             bytes += next.payload.len();
@@ -267,7 +314,7 @@ impl Reader {
             }
             let first = chunk.packets.first().map_or(at, |first| first.at);
             if at.saturating_sub(first) >= CHUNK || bytes >= CHUNK_MAX {
-                return Ok(chunk);
+                return Ok(());
             }
         }
     }
@@ -312,12 +359,13 @@ mod tests {
             });
         }
         log.close(1_000);
-        let mut catalogue = Catalogue::new(folder.path().to_owned());
-        let film = catalogue.open("film").unwrap().unwrap();
+        let films = Arc::new(Films::new(folder.path(), 4));
+        let mut shelf = Shelf::new(folder.path(), films);
+        let film = shelf.open("film").unwrap().unwrap();
         let mut reader = Reader::new(folder.path(), &film);
         let mut found = Vec::new();
         loop {
-            let chunk = reader.read(None).unwrap();
+            let chunk = reader.read(None, true).unwrap();
             found.push(chunk.packets.len());
             if chunk.is_last {
                 break;

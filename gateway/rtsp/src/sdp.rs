@@ -4,6 +4,8 @@ use std::net::IpAddr;
 
 use sangam_model::{Class, MediaInfo};
 
+use crate::deliver::RTX_TYPE;
+
 /// What is said of the whole.
 #[derive(Clone, Debug)]
 pub(crate) struct About<'a> {
@@ -12,6 +14,10 @@ pub(crate) struct About<'a> {
     pub(crate) name: &'a str,
     /// What of it can be played, as in a Range header.
     pub(crate) range: String,
+    /// Lost packets are sent again (RFC 4585, RFC 4588).
+    pub(crate) repeats: bool,
+    /// Packets tell which node sent them (`docs/spec/film-delivery.md`).
+    pub(crate) nodes: bool,
 }
 
 /// What a player is told of these tracks, each with its number, at `base`, which ends with a slash.
@@ -40,7 +46,7 @@ pub(crate) fn describe<'a>(
         format!("a=range:{}", about.range),
     ];
     for (number, info) in tracks {
-        media(info, &mut lines);
+        media(info, about, &mut lines);
         lines.push(format!("a=control:{}", control(base, number)));
     }
     // RFC 8866 section 5: every line ends with CRLF.
@@ -55,7 +61,7 @@ pub(crate) fn control(base: &str, number: usize) -> String {
     format!("{base}trackID={number}")
 }
 
-fn media(info: &MediaInfo, lines: &mut Vec<String>) {
+fn media(info: &MediaInfo, about: &About<'_>, lines: &mut Vec<String>) {
     let kind = match info.class {
         Class::Audio => "audio",
         _ => "video",
@@ -66,13 +72,27 @@ fn media(info: &MediaInfo, lines: &mut Vec<String>) {
         0 | 1 => String::new(),
         more => format!("/{more}"),
     };
-    lines.push(format!("m={kind} 0 RTP/AVP {payload_type}"));
+    lines.push(match about.repeats {
+        true => format!("m={kind} 0 RTP/AVPF {payload_type} {RTX_TYPE}"),
+        false => format!("m={kind} 0 RTP/AVP {payload_type}"),
+    });
     lines.push(format!(
         "a=rtpmap:{payload_type} {}/{clock_rate}{channels}",
         info.encoding
     ));
     if !info.fmtp.is_empty() {
         lines.push(format!("a=fmtp:{payload_type} {}", info.fmtp));
+    }
+    if about.repeats {
+        lines.push(format!("a=rtcp-fb:{payload_type} nack"));
+        // RFC 4588 section 8.6.
+        lines.push(format!("a=rtpmap:{RTX_TYPE} rtx/{clock_rate}"));
+        lines.push(format!(
+            "a=fmtp:{RTX_TYPE} apt={payload_type};rtx-time=2000"
+        ));
+    }
+    if about.nodes {
+        lines.push("a=extmap:1 urn:x-sangam:node-lsn".to_owned());
     }
 }
 

@@ -8,6 +8,8 @@ use std::sync::{Arc, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use sangam_archive::films::Films;
+use sangam_archive::nodes::Desk;
 use sangam_client::{Client, Token};
 use sangam_io::clock;
 use sangam_io::tls::{self, Clients, Identity, TlsError};
@@ -17,7 +19,9 @@ use sangam_model::Time;
 use crate::accept::Certificate;
 use crate::auth::Credentials;
 use crate::counts::{Counted, Counts, Levels, Metric};
+use crate::deliver::{Totals, processor};
 use crate::ingest::Ingest;
+use crate::limits::BLOCKS_MAX;
 use crate::live::Live;
 use crate::token::NewToken;
 use crate::turn::Engine;
@@ -49,6 +53,14 @@ pub struct Settings {
     pub timeout: Duration,
     /// A client that reads nothing for so long of what it asked for is closed, to a second.
     pub patience: Duration,
+    /// Bits of films that are sent in a second, on average, by this node; beyond, sessions are
+    /// refused. `None`: as many as processor and disks carry.
+    pub bits_max: Option<u64>,
+    /// Sessions are not refused for what they would need, for experiments.
+    pub admits_all: bool,
+    /// Blocks of films in memory, of 1 MiB each, for all who play them; those that somebody plays
+    /// stay beyond.
+    pub blocks_max: usize,
 }
 
 impl Default for Settings {
@@ -65,8 +77,26 @@ impl Default for Settings {
             per_address: 256,
             timeout: Duration::from_secs(60),
             patience: Duration::from_secs(15),
+            bits_max: None,
+            admits_all: false,
+            blocks_max: BLOCKS_MAX,
         }
     }
+}
+
+/// How a server's process and its memory of films fare.
+#[derive(Clone, Copy, Debug)]
+pub struct Standing {
+    /// Processor seconds of the process, without the kernel's.
+    pub user: f64,
+    /// Those of the kernel for it.
+    pub system: f64,
+    /// Blocks of films in memory.
+    pub cache_blocks: usize,
+    /// How often a block was there when it was wanted.
+    pub cache_hits: u64,
+    /// Bytes of blocks that were read from disks, or from other nodes.
+    pub disk_bytes: u64,
 }
 
 /// The clients of a broker: two, as a publisher does not hear itself.
@@ -87,17 +117,28 @@ pub(crate) struct Shared {
 }
 
 /// A running server. Dropping it ends all sessions.
-#[derive(Debug)]
 pub struct Rtsp {
     /// Without and with TLS.
     addresses: [Vec<SocketAddr>; 2],
     certificate: Certificate,
     counts: Arc<Counts>,
     levels: Arc<Levels>,
+    films: Arc<Films>,
+    desk: Arc<dyn Desk>,
+    totals: Arc<Totals>,
     tokens: [NewToken; 2],
     stop: Arc<AtomicBool>,
     waker: Waker,
     thread: Option<JoinHandle<()>>,
+}
+
+impl core::fmt::Debug for Rtsp {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        let addresses = &self.addresses;
+        f.debug_struct("Rtsp")
+            .field("addresses", addresses)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Rtsp {
@@ -127,8 +168,10 @@ impl Rtsp {
             levels: levels.clone(),
             certificate: certificate.clone(),
         };
-        let mut engine = Engine::new(settings, (live, ingest), sleeper, shared)?;
+        let films = Arc::new(Films::new(&settings.archive, settings.blocks_max));
+        let mut engine = Engine::new(settings, (live, ingest), sleeper, (shared, &films))?;
         let addresses = engine.addresses()?;
+        let (desk, totals) = engine.desk();
         let thread = thread::Builder::new().name("sangam-rtsp".to_owned());
         let flag = stop.clone();
         let thread = thread.spawn(move || {
@@ -144,6 +187,9 @@ impl Rtsp {
             certificate,
             counts,
             levels,
+            films,
+            desk,
+            totals,
             tokens,
             stop,
             waker,
@@ -192,13 +238,43 @@ impl Rtsp {
     #[must_use]
     pub fn metrics(&self) -> Vec<Metric> {
         let levels = self.levels.metrics().into_iter();
+        let levels = levels.chain(self.totals.metrics());
         levels.chain(self.counts.metrics()).collect()
     }
 
     /// Name, explanation and value of all that is counted.
     #[must_use]
     pub fn counts(&self) -> Vec<Counted> {
-        self.counts.all()
+        let mut all = self.counts.all();
+        all.extend(self.totals.all());
+        all
+    }
+
+    /// How its process and its memory of films fare.
+    #[must_use]
+    pub fn standing(&self) -> Standing {
+        let (user, system) = processor();
+        let cache = self.films.cache();
+        let (cache_blocks, cache_hits) = cache.counts();
+        Standing {
+            user,
+            system,
+            cache_blocks,
+            cache_hits,
+            disk_bytes: cache.bytes_read(),
+        }
+    }
+
+    /// The films that it serves.
+    #[must_use]
+    pub const fn films(&self) -> &Arc<Films> {
+        &self.films
+    }
+
+    /// What it does for other nodes of the archive.
+    #[must_use]
+    pub fn desk(&self) -> Arc<dyn Desk> {
+        self.desk.clone()
     }
 }
 

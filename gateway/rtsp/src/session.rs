@@ -9,6 +9,7 @@ use rtsp_types::headers;
 use sangam_model::{Class, Time};
 use sangam_wire::Flags;
 
+use crate::deliver::Delivery;
 use crate::egress::{Onset, Stream};
 use crate::film::Film;
 use crate::limits::{OUTBOUND_HIGH, REPORT_EVERY};
@@ -69,6 +70,8 @@ pub(crate) enum Show {
     Film(Box<Reel>),
     /// What is published now.
     Live(Seat),
+    /// A film in blocks, sent by datagrams.
+    Sent(Box<Delivery>),
 }
 
 /// A recording and where it is.
@@ -119,6 +122,7 @@ impl Session {
         match &self.show {
             Show::Film(reel) => reel.player.state,
             Show::Live(seat) => seat.state,
+            Show::Sent(sent) => sent.state,
         }
     }
 
@@ -126,7 +130,7 @@ impl Session {
     pub(crate) fn reel(&mut self) -> Option<&mut Reel> {
         match &mut self.show {
             Show::Film(reel) => Some(reel),
-            Show::Live(_) => None,
+            Show::Live(_) | Show::Sent(_) => None,
         }
     }
 
@@ -217,8 +221,13 @@ impl Session {
 
     /// What is answered when its film plays from here on.
     pub(crate) fn playing(&self, at: Duration) -> Answer {
-        let Show::Film(reel) = &self.show else {
-            return self.live();
+        let (range, scale, speed) = match &self.show {
+            Show::Film(reel) => {
+                let wish = reel.player.wish();
+                (reel.range(at), wish.scale, wish.speed)
+            }
+            Show::Sent(sent) => (sent.range(at), 1.0, sent.speed),
+            Show::Live(_) => return self.live(),
         };
         let mut answer = self.spoken(Answer::ok());
         if self.sought && self.version == Version::V2_0 {
@@ -226,10 +235,10 @@ impl Session {
             answer = answer.with(headers::SEEK_STYLE, "RAP");
         }
         answer
-            .with(headers::RANGE, reel.range(at))
+            .with(headers::RANGE, range)
             // RFC 2326 section 12.34: what is not possible is answered with what is.
-            .with(headers::SCALE, format!("{}", reel.player.wish().scale))
-            .with(headers::SPEED, format!("{}", reel.player.wish().speed))
+            .with(headers::SCALE, format!("{scale}"))
+            .with(headers::SPEED, format!("{speed}"))
     }
 
     /// What is answered when it plays what is live: that has one place and one pace.

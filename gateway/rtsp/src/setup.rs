@@ -31,6 +31,7 @@ impl Engine {
         let connection = self.connections.get(&number);
         let connection = connection.ok_or(StatusCode::InternalServerError)?;
         let peer = connection.peer.ip().to_canonical();
+        let local = connection.local.ip().to_canonical();
         let own = self
             .sessions
             .values()
@@ -39,12 +40,13 @@ impl Engine {
         if is_full || own.count() >= self.settings.per_address {
             return Err(StatusCode::NotEnoughBandwidth);
         }
-        let carrier = match self.offer(number, request)? {
-            Offer::Udp(..) => Carrier::Udp,
-            Offer::Interleaved(_) => Carrier::Interleaved,
+        let (carrier, is_avpf) = match self.offer(number, request)? {
+            Offer::Udp(ports) => (Carrier::Udp, ports.is_avpf),
+            Offer::Interleaved(_) => (Carrier::Interleaved, false),
         };
+        let show = self.admit(show, request, (carrier, is_avpf))?;
         let watch = match &show {
-            Show::Film(_) => None,
+            Show::Film(_) | Show::Sent(_) => None,
             Show::Live(seat) => Some(seat.watch),
         };
         let session = Session {
@@ -52,7 +54,7 @@ impl Engine {
             name: name.to_owned(),
             base: base(&request.url),
             peer,
-            local: connection.local.ip().to_canonical(),
+            local,
             connection: number,
             version: request.spoken(),
             played: None,
@@ -72,6 +74,7 @@ impl Engine {
             self.sit_down(watch, key);
         }
         let answer = self.add(number, request, key);
+        let answer = answer.map(|answer| self.introduced(key, answer));
         match answer.is_ok() {
             true => {
                 self.counts.sessions.one();
@@ -80,6 +83,22 @@ impl Engine {
             false => self.remove(key),
         }
         answer
+    }
+
+    /// Lets a film go by datagrams if it is to, and in if there is room for it.
+    fn admit(
+        &self,
+        show: Show,
+        request: &Request,
+        way: (Carrier, bool),
+    ) -> Result<Show, StatusCode> {
+        let sequence = u16::from_be_bytes(random()?);
+        let show = self.deliver(show, request, way, sequence)?;
+        if !self.has_room(&show) {
+            self.counts.not_admitted.one();
+            return Err(StatusCode::NotEnoughBandwidth);
+        }
+        Ok(show)
     }
 
     /// What follows in the same pipeline is about this session (RFC 7826 section 18.33).
@@ -175,9 +194,13 @@ impl Engine {
             Some(_) => StatusCode::NotFound,
             None => StatusCode::AggregateOperationNotAllowed,
         };
-        match &session.show {
-            Show::Film(reel) => {
-                let film = &reel.film;
+        let film = match &session.show {
+            Show::Film(reel) => Some(&reel.film),
+            Show::Sent(sent) => Some(&sent.film),
+            Show::Live(_) => None,
+        };
+        match (&session.show, film) {
+            (_, Some(film)) => {
                 let number = track.or((film.tracks.len() == 1).then_some(0));
                 let number = number.ok_or(missing)?;
                 let place = *film.tracks.get(number).ok_or(missing)?;
@@ -186,11 +209,12 @@ impl Engine {
                     .map_or(0, |one| one.info.media.clock_rate);
                 Ok((number, place, rate))
             }
-            Show::Live(seat) => {
+            (Show::Live(seat), None) => {
                 let found = self.live_track(seat.watch, track);
                 let (number, rate) = found.ok_or(missing)?;
                 Ok((number, number, rate))
             }
+            (_, None) => Err(missing),
         }
     }
 }

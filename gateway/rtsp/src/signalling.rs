@@ -7,12 +7,13 @@ use rtsp_types::headers;
 use rtsp_types::{Method, StatusCode, Version};
 use sangam_model::Time;
 
+use crate::deliver::{wants_feedback, wants_nodes};
 use crate::features::{dress, missing};
 use crate::film::Film;
 use crate::message::{Answer, Request};
 use crate::path::{Named, base, name_and_track, named};
 use crate::player::Player;
-use crate::reading::{Done, Reader};
+use crate::reading::{Done, Reader, status_of};
 use crate::sdp::{self, About};
 use crate::session::{Reel, Session, Show};
 use crate::turn::Engine;
@@ -97,7 +98,7 @@ impl Engine {
                     Ok(None) => Err(StatusCode::NotFound),
                     Err(error) => {
                         tracing::warn!(%error, "the archive cannot be read");
-                        Err(StatusCode::InternalServerError)
+                        Err(status_of(&error))
                     }
                 };
                 let answer = answer.unwrap_or_else(Answer::new);
@@ -117,7 +118,8 @@ impl Engine {
                     // Whoever asked to begin is answered so, and counted with it.
                     self.counts.failed.add(u64::from(!is_asked));
                 }
-                reel.player.take(reader, chunk.ok());
+                reel.player
+                    .take(reader, chunk.map_err(|error| status_of(&error)));
                 self.begin(number, now);
                 self.pace(number, now);
             }
@@ -166,7 +168,7 @@ impl Engine {
             },
             Method::Pause => self.pause(request, now),
             Method::Teardown => self.tear_down(request),
-            Method::GetParameter | Method::SetParameter => self.parameter(request),
+            Method::GetParameter | Method::SetParameter => self.parameter(request, now),
             _ => Err(StatusCode::NotImplemented),
         };
         Some(answer.unwrap_or_else(Answer::new))
@@ -266,6 +268,8 @@ impl Engine {
             id: (recording.id.0, recording.end),
             name: &recording.name,
             range: format!("npt=0-{:.3}", film.length.as_secs_f64()),
+            repeats: film.blocks.is_some() && wants_feedback(request),
+            nodes: wants_nodes(request),
         };
         let tracks = (0..film.tracks.len())
             .filter_map(|number| Some((number, &film.track(number)?.info.media)));
@@ -316,10 +320,15 @@ impl Engine {
         Ok(answer)
     }
 
-    /// RFC 2326 sections 10.8 and 10.9: there are no parameters, but a question keeps a session.
-    fn parameter(&mut self, request: &Request) -> Result<Answer, StatusCode> {
+    /// RFC 2326 sections 10.8 and 10.9: films by datagrams have a rate; a question without any
+    /// keeps a session.
+    fn parameter(&mut self, request: &Request, now: Time) -> Result<Answer, StatusCode> {
         if request.has_body() {
-            return Err(StatusCode::ParameterNotUnderstood);
+            let is_set = request.method == Method::SetParameter;
+            return match request.session() {
+                Some(_) => self.rate(request, is_set, now),
+                None => Err(StatusCode::ParameterNotUnderstood),
+            };
         }
         match request.session() {
             None => Ok(Answer::ok()),

@@ -16,6 +16,7 @@ impl Engine {
         self.listen(true);
         self.sweep_live(now);
         self.sweep_feeds(now);
+        self.sweep_nodes(now);
         let Settings {
             timeout, patience, ..
         } = self.settings;

@@ -45,6 +45,8 @@ pub(crate) struct Ports {
     pub(crate) rtcp: u16,
     /// It said so in the words of RTSP 2.0, and is answered in them.
     pub(crate) by_address: bool,
+    /// It reports losses (RFC 4585).
+    pub(crate) is_avpf: bool,
 }
 
 /// What a client gets, which is shown as an answer's header.
@@ -89,12 +91,15 @@ fn offer(text: &str, asker: Asker) -> Option<Offer> {
         return None;
     }
     match protocol.as_str() {
-        "RTP/AVP" | "RTP/AVP/UDP" => {
+        // RFC 4585 section 4: feedback is for those who play.
+        "RTP/AVPF" | "RTP/AVPF/UDP" if asker.mode != Mode::Play => None,
+        "RTP/AVP" | "RTP/AVP/UDP" | "RTP/AVPF" | "RTP/AVPF/UDP" => {
             let (rtp, rtcp, by_address) = ports?;
             let ports = Ports {
                 rtp,
                 rtcp,
                 by_address,
+                is_avpf: protocol.starts_with("RTP/AVPF"),
             };
             (rtp != 0 && rtcp != 0).then_some(Offer::Udp(ports))
         }
@@ -144,6 +149,13 @@ fn pair<N: std::str::FromStr + TryFrom<u32> + Into<u32> + Copy>(text: &str) -> O
     }
 }
 
+const fn profile(is_avpf: bool) -> &'static str {
+    match is_avpf {
+        true => "RTP/AVPF",
+        false => "RTP/AVP",
+    }
+}
+
 impl fmt::Display for Granted {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (first, second) = self.own;
@@ -155,16 +167,24 @@ impl fmt::Display for Granted {
                 rtp,
                 rtcp,
                 by_address: true,
+                is_avpf,
             }) => {
                 let at = |host, port| SocketAddr::new(host, port);
                 let (peer, local) = self.hosts;
                 let (to, to_rtcp) = (at(peer, rtp), at(peer, rtcp));
                 let (from, from_rtcp) = (at(local, first), at(local, second));
-                write!(f, "RTP/AVP;unicast;dest_addr=\"{to}\"/\"{to_rtcp}\"")?;
+                write!(
+                    f,
+                    "{};unicast;dest_addr=\"{to}\"/\"{to_rtcp}\"",
+                    profile(is_avpf)
+                )?;
                 write!(f, ";src_addr=\"{from}\"/\"{from_rtcp}\"")?;
             }
-            Offer::Udp(Ports { rtp, rtcp, .. }) => {
-                write!(f, "RTP/AVP;unicast;client_port={rtp}-{rtcp}")?;
+            Offer::Udp(Ports {
+                rtp, rtcp, is_avpf, ..
+            }) => {
+                let profile = profile(is_avpf);
+                write!(f, "{profile};unicast;client_port={rtp}-{rtcp}")?;
                 write!(f, ";server_port={first}-{second}")?;
             }
         }
@@ -192,6 +212,7 @@ mod tests {
             rtp: 5_000,
             rtcp: 5_001,
             by_address,
+            is_avpf: false,
         }))
     }
 

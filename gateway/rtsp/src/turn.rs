@@ -1,14 +1,16 @@
 //! The server's thread, turn by turn: who has something to say, what was read, what is due.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::net::SocketAddr;
 use std::ops::Range;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use rtsp_types::StatusCode;
+use sangam_archive::films::{Films, View};
+use sangam_archive::nodes::Desk;
 use sangam_io::clock;
 use sangam_io::poll::{Event, Events, Interest, Poller};
 use sangam_io::timer::Wheel;
@@ -20,6 +22,7 @@ use crate::auth::{Credentials, Guard};
 use crate::connection::{Connection, End, Said};
 use crate::counts::{Counts, Levels};
 use crate::datagrams::{Datagrams, is_picture_lost};
+use crate::deliver::{Admission, FilmDesk, Order, Peers, Place, Sending, Totals};
 use crate::ingest::{Feed, Ingest};
 use crate::live::Live;
 use crate::message::Answer;
@@ -59,6 +62,15 @@ pub(crate) struct Engine {
     pub(crate) listeners: Listeners,
     pub(crate) datagrams: Datagrams,
     pub(crate) readers: Readers,
+    /// Films by datagrams: what sends them, this node's disks, the other nodes.
+    pub(crate) sending: Sending,
+    pub(crate) films: Arc<Films>,
+    pub(crate) view: Option<View>,
+    pub(crate) peers: Peers,
+    pub(crate) nodes: BTreeMap<u32, Place>,
+    /// Where this node is, as others are told.
+    pub(crate) place: Arc<Mutex<Place>>,
+    pub(crate) admission: Admission,
     /// What is published now, if there is a broker.
     pub(crate) live: Option<Live>,
     /// What comes in, if that is wanted.
@@ -82,7 +94,7 @@ impl Engine {
         settings: Settings,
         (mut live, mut ingest): (Option<Live>, Option<Ingest>),
         sleeper: Sleeper,
-        shared: Shared,
+        (shared, films): (Shared, &Arc<Films>),
     ) -> io::Result<Self> {
         let guard = guard_of(settings.credentials.clone())?;
         let publishers = guard_of(settings.publishers.clone())?;
@@ -100,11 +112,16 @@ impl Engine {
         if let Some(ingest) = &mut ingest {
             poller.add(ingest.client.fd(), INGEST, Interest::Read)?;
         }
-        let readers = Readers::start(settings.archive.clone(), &|| sleeper.waker())?;
+        let folder = settings.archive.clone();
+        let readers = Readers::start(folder, films.clone(), &|| sleeper.waker())?;
+        let sending = Sending::start(films.clone(), datagrams.sockets(), sleeper.waker())?;
+        let peers = Peers::new(sleeper.waker());
+        let admission = Admission::new(settings.bits_max, settings.admits_all);
+        let place = Place::new(&listeners.addresses()?[0], &datagrams.sockets());
         let now = clock::now();
         let mut wheel = Wheel::new(now);
         wheel.set(Key::Sweep, now + SWEEP_EVERY);
-        let engine = Self {
+        let mut engine = Self {
             settings,
             counts: shared.counts,
             levels: shared.levels,
@@ -114,6 +131,13 @@ impl Engine {
             listeners,
             datagrams,
             readers,
+            sending,
+            films: films.clone(),
+            view: films.view().ok(),
+            peers,
+            nodes: BTreeMap::new(),
+            place: Arc::new(Mutex::new(place)),
+            admission,
             live,
             ingest,
             feeds: HashMap::new(),
@@ -126,7 +150,19 @@ impl Engine {
             events: Events::with_capacity(256),
         };
         engine.measure(now);
+        engine.sweep_nodes(now);
         Ok(engine)
+    }
+
+    /// What this node does for others, and what it sent.
+    pub(crate) fn desk(&self) -> (Arc<dyn Desk>, Arc<Totals>) {
+        let desk = FilmDesk {
+            films: self.films.clone(),
+            mailbox: self.sending.mailbox.clone(),
+            totals: self.sending.totals.clone(),
+            place: self.place.clone(),
+        };
+        (Arc::new(desk), self.sending.totals.clone())
     }
 
     /// Where it listens, without and with TLS.
@@ -141,6 +177,7 @@ impl Engine {
         self.heed();
         // What was read before the sleep was announced woke nobody.
         self.finish_reads();
+        self.heed_nodes();
         let now = clock::now();
         let has_more = self.live.as_ref().is_some_and(|live| live.has_more)
             || self.ingest.as_ref().is_some_and(|ingest| ingest.has_more);
@@ -332,6 +369,7 @@ impl Engine {
         let Some(gone) = self.sessions.remove(&session) else {
             return;
         };
+        self.order_all(&gone, &Order::Stop { session });
         if let (Show::Live(seat), Some(live)) = (&gone.show, &mut self.live) {
             live.leave(seat.watch, session, clock::now());
         }
@@ -349,8 +387,12 @@ impl Engine {
             if session.carrier != Carrier::Udp {
                 continue;
             }
+            let is_sent = matches!(session.show, Show::Sent(_));
             for outlet in &session.outlets {
                 let said = sources.get(&(session.peer, outlet.pair.1)).copied();
+                // A client of many nodes may say all from one port.
+                let by_rtp = is_sent && sources.contains_key(&(session.peer, outlet.pair.0));
+                let said = said.or(by_rtp.then_some(false));
                 if said.is_some() {
                     session.heard = now;
                 }

@@ -41,6 +41,8 @@ counts! {
     uncodable, "sangam_webrtc_uncodable_total", "Streams in a codec that the peer did not offer";
     key_requests, "sangam_webrtc_key_requests_total", "Key frames that subscribers asked for";
     layer_switches, "sangam_webrtc_layer_switches_total", "Changes of a subscriber's layer";
+    shown, "sangam_webrtc_shown_total", "Times that subscribers told how high they show videos";
+    shown_refused, "sangam_webrtc_shown_refused_total", "The same, too often or of no video";
     red_received, "sangam_webrtc_red_received_total", "Packets that came with earlier ones";
     red_recovered, "sangam_webrtc_red_recovered_total", "Lost sound that came with a later packet";
     red_late, "sangam_webrtc_red_late_total", "Packets that came after they had been recovered";

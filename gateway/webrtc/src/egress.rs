@@ -11,6 +11,7 @@ use crate::layers::Ladder;
 use crate::offer::Offer;
 use crate::redundancy::Redundancy;
 use crate::rewrite::Rewrite;
+use crate::shown::Shown;
 use crate::slot::{Slot, Source, Stream, Wishes, Written, layer_of};
 
 /// Streams that wait for a free medium; more are not remembered.
@@ -65,6 +66,7 @@ impl Egress {
                 redundancy,
                 source: None,
                 rewrite: Rewrite::new(FIRST_SEQUENCE),
+                shown: None,
             });
         }
         let (waiting, connected) = (Vec::new(), false);
@@ -84,14 +86,37 @@ impl Egress {
         self.slots.iter().map(of).collect()
     }
 
+    /// How high the peer shows its videos; `false`, and nothing is changed, if one of them is none.
+    pub(crate) fn show(&mut self, shown: &[Shown], wishes: &mut Wishes<'_, '_>) -> bool {
+        let video = |slot: &Slot| slot.class == Class::Video;
+        let at = |one: &Shown| {
+            let named = |slot: &Slot| video(slot) && *slot.mid == *one.mid;
+            self.slots.iter().position(named)
+        };
+        let Some(places) = shown.iter().map(at).collect::<Option<Vec<_>>>() else {
+            return false;
+        };
+        for (place, one) in places.into_iter().zip(shown) {
+            let slot = &mut self.slots[place];
+            if slot.shown.replace(one.height) != Some(one.height)
+                && let Some(source) = &mut slot.source
+            {
+                source.show(one.height, wishes);
+            }
+        }
+        true
+    }
+
     /// The peer can be sent to.
     pub(crate) fn connected(&mut self, wishes: &mut Wishes<'_, '_>) {
         self.connected = true;
-        for source in self
-            .slots
-            .iter_mut()
-            .filter_map(|slot| slot.source.as_mut())
-        {
+        self.refresh(wishes);
+    }
+
+    /// The peer has nothing to go on from: all that is seen there needs a key frame.
+    pub(crate) fn refresh(&mut self, wishes: &mut Wishes<'_, '_>) {
+        let sources = self.slots.iter_mut();
+        for source in sources.filter_map(|slot| slot.source.as_mut()) {
             source.ask(wishes);
         }
     }
@@ -164,7 +189,8 @@ impl Egress {
             .iter_mut()
             .filter(|slot| slot.class == Class::Video)
         {
-            let Some(source) = slot.source.as_mut().filter(|source| source.layered) else {
+            let led = |source: &&mut Source| source.layered && !source.hidden;
+            let Some(source) = slot.source.as_mut().filter(led) else {
                 continue;
             };
             let others = total - source.ladder.rate(now).min(total);
@@ -178,7 +204,7 @@ impl Egress {
     /// The rate that layered sources could use, in bits per second; `None` if there are none.
     pub(crate) fn desired(&self, now: Time) -> Option<u64> {
         let sources = self.slots.iter().filter_map(|slot| slot.source.as_ref());
-        let layered = sources.filter(|source| source.layered);
+        let layered = sources.filter(|source| source.layered && !source.hidden);
         layered
             .map(|source| source.ladder.desired(now))
             .reduce(|a, b| a + b)
@@ -229,12 +255,15 @@ impl Egress {
                 let Some(slot) = slot else {
                     return Some(stream);
                 };
+                let mut ladder = Ladder::new(wishes.cx.now);
+                ladder.show(slot.shown.unwrap_or(u16::MAX));
                 slot.source = Some(Source {
                     base,
                     layered: layered.is_some(),
                     streams: Vec::new(),
                     active: None,
-                    ladder: Ladder::new(wishes.cx.now),
+                    ladder,
+                    hidden: slot.shown == Some(0),
                     asked: Time::ZERO,
                 });
                 slot

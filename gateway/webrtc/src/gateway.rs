@@ -22,6 +22,7 @@ use crate::credentials;
 use crate::offer::OfferError;
 use crate::places::Places;
 use crate::port::{Parts, WebRtcPort};
+use crate::shown::{SHOWN_MAX, SHOWN_MEDIA_MAX, Shown};
 use crate::signalling::{
     self, Arrival, Command, Fragment, Join, JoinError, Joined, PeerId, Restart,
 };
@@ -270,6 +271,21 @@ impl WebRtc {
     pub fn renew(&self, id: PeerId, token: String, address: IpAddr) -> Result<(), JoinError> {
         let (answer, done) = sync_channel(1);
         known(self.ask(id, Command::Renew(id, (token, address), answer), &done)?)
+    }
+
+    /// How high a peer shows the videos that it receives: none comes in a higher layer than that
+    /// needs, and none that is not shown at all.
+    ///
+    /// # Errors
+    /// No such peer; one of them is no video that it receives; or it tells them too often.
+    pub fn show(&self, id: PeerId, shown: Vec<Shown>) -> Result<(), JoinError> {
+        let high = |one: &Shown| one.height > SHOWN_MAX;
+        if shown.len() > SHOWN_MEDIA_MAX || shown.iter().any(high) {
+            self.counts.shown_refused.one();
+            return Err(JoinError::Shown);
+        }
+        let (answer, done) = sync_channel(1);
+        self.ask(id, Command::Show(id, shown, answer), &done)?
     }
 
     /// A peer as it stands.

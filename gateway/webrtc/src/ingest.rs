@@ -140,13 +140,16 @@ impl Ingest {
     /// Asks the endpoint for a key frame of this stream, if it is one of these.
     pub(crate) fn ask_key_frame(&self, stream: StreamId, rtc: &mut Rtc) {
         let of_stream = |input: &&Input| input.stream == Some(stream);
-        let Some(input) = self.inputs.iter().find(of_stream) else {
-            return;
-        };
-        let mut api = rtc.direct_api();
-        if let Some(receiver) = api.stream_rx_by_mid(input.mid, input.rid) {
-            receiver.request_keyframe(KeyframeRequestKind::Pli);
+        if let Some(input) = self.inputs.iter().find(of_stream) {
+            input.ask_key_frame(rtc);
         }
+    }
+
+    /// Asks the endpoint for key frames of all its videos.
+    pub(crate) fn ask_key_frames(&self, rtc: &mut Rtc) {
+        let videos = self.inputs.iter();
+        let videos = videos.filter(|input| input.media.class == Class::Video);
+        videos.for_each(|input| input.ask_key_frame(rtc));
     }
 
     fn of_ssrc(&mut self, ssrc: Ssrc, rtc: &mut Rtc) -> Option<&mut Input> {
@@ -175,6 +178,13 @@ impl Ingest {
 }
 
 impl Input {
+    fn ask_key_frame(&self, rtc: &mut Rtc) {
+        let mut api = rtc.direct_api();
+        if let Some(receiver) = api.stream_rx_by_mid(self.mid, self.rid) {
+            receiver.request_keyframe(KeyframeRequestKind::Pli);
+        }
+    }
+
     fn events(&mut self, packet: &RtpPacket, means: Means<'_>, mut give: impl FnMut(Packet)) {
         let given = &packet.header;
         let mut rtp = rtp::Header {

@@ -19,6 +19,9 @@ const WAIT: Duration = Duration::from_secs(2);
 const WAIT_MAX: Duration = Duration::from_secs(60);
 /// A layer that was held so long was no failure.
 const HELD: Duration = Duration::from_secs(10);
+/// Pixels that the lowest layer is thought to be high until one has told; each has twice those of
+/// the one below.
+const LOWEST_HEIGHT: u16 = 180;
 /// A layer that is subscribed to and does not come within this is not there.
 const COMES_WITHIN: Duration = Duration::from_secs(2);
 
@@ -39,6 +42,10 @@ pub(crate) struct Ladder {
     tried: Option<Time>,
     /// Layers from here up are not there; until when that is believed.
     absent: Option<(u8, Time)>,
+    /// Pixels that the picture of each layer is high; 0 if unknown.
+    heights: [u16; LAYERS_MAX],
+    /// How high it is shown: the lowest layer that is as high is enough.
+    shown: u16,
 }
 
 #[derive(Debug)]
@@ -64,12 +71,63 @@ impl Ladder {
             wait: WAIT,
             tried: None,
             absent: None,
+            heights: [0; LAYERS_MAX],
+            shown: u16::MAX,
         }
     }
 
     /// The layer to be sent.
     pub(crate) fn wanted(&self) -> u8 {
         self.wanted
+    }
+
+    /// Its picture is shown so high, in pixels.
+    pub(crate) fn show(&mut self, height: u16) {
+        self.shown = height;
+        self.limit();
+    }
+
+    /// The picture of a layer is so high, in pixels.
+    pub(crate) fn learn(&mut self, layer: u8, height: u16) {
+        if let Some(known) = self.heights.get_mut(usize::from(layer)) {
+            *known = height;
+            self.limit();
+        }
+    }
+
+    /// The highest layer that there is use for.
+    fn top(&self) -> u8 {
+        let (mut below, mut top) = (LOWEST_HEIGHT / 2, 0);
+        for (layer, known) in (0..).zip(self.heights) {
+            let height = match known {
+                0 => below.saturating_mul(2),
+                known => known,
+            };
+            top = layer;
+            if height >= self.shown {
+                break;
+            }
+            below = height;
+        }
+        top
+    }
+
+    /// Goes down at once from a layer that is more than there is use for; not a failure of it.
+    fn limit(&mut self) {
+        let top = self.top();
+        if self.wanted > top {
+            self.wanted = top;
+            self.scarce = None;
+            self.tried = None;
+        }
+    }
+
+    /// Nothing is sent any more; if anything is again, it begins with the lowest layer.
+    pub(crate) fn rest(&mut self, now: Time) {
+        self.reached(0, now);
+        self.meter.rate = 0;
+        self.wanted = 0;
+        self.tried = None;
     }
 
     /// A layer is there to be sent.
@@ -190,7 +248,7 @@ impl Ladder {
             Some((from, until)) => next < from || now >= until,
             None => true,
         };
-        (there && usize::from(next) < LAYERS_MAX).then_some(next)
+        (there && next <= self.top()).then_some(next)
     }
 
     fn known(&self, layer: u8) -> u64 {
@@ -278,6 +336,32 @@ mod tests {
         assert_eq!(ladder.wanted(), 0, "not before four seconds");
         ladder.available(2_000 * KBIT, at(8_000));
         assert_eq!(ladder.wanted(), 1);
+    }
+
+    #[test]
+    fn what_is_shown_small_needs_no_high_layer() {
+        let mut ladder = ladder(2, 2_000);
+        ladder.show(300);
+        assert_eq!(ladder.wanted(), 1, "360 lines, as long as nobody knows");
+        ladder.reached(1, at(3_000));
+        send(&mut ladder, 500, 3_000..9_000);
+        ladder.available(90_000 * KBIT, at(9_000));
+        assert_eq!((ladder.wanted(), ladder.next(at(9_000))), (1, None));
+        ladder.learn(1, 270);
+        ladder.available(90_000 * KBIT, at(9_100));
+        assert_eq!(ladder.wanted(), 2, "and 540 once it is known");
+        ladder.learn(0, 300);
+        assert_eq!(ladder.wanted(), 0);
+    }
+
+    #[test]
+    fn pictures_higher_than_all_layers_are_shown_by_the_highest() {
+        let mut ladder = ladder(1, 500);
+        ladder.show(u16::MAX);
+        ladder.learn(0, u16::MAX / 2 + 1);
+        assert_eq!(usize::from(ladder.top()), 1);
+        ladder.learn(0, 10);
+        assert_eq!(usize::from(ladder.top()), LAYERS_MAX - 1);
     }
 
     #[test]

@@ -35,6 +35,7 @@ mod port;
 mod recovery;
 mod redundancy;
 mod rewrite;
+mod shown;
 mod signalling;
 mod slot;
 mod table;
@@ -42,4 +43,5 @@ mod tcp;
 
 pub use gateway::{Counted, Settings, WebRtc};
 pub use offer::{OFFER_LEN_MAX, OfferError};
+pub use shown::{SHOWN_MAX, SHOWN_MEDIA_MAX, Shown};
 pub use signalling::{Description, Join, JoinError, Joined, PeerId, Wish};

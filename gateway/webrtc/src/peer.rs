@@ -20,11 +20,15 @@ use crate::egress::Egress;
 use crate::ingest::{Ingest, Means};
 use crate::item::Item;
 use crate::outbox::Outbox;
-use crate::signalling::{Arrival, Description, PeerId, Restart, with_credentials};
+use crate::shown::{Pace, Shown};
+use crate::signalling::{Arrival, Description, JoinError, PeerId, Restart, with_credentials};
 use crate::slot::{LAYER_REQUEST, Wishes, Written};
 
 /// How long a peer that is not heard may take to come back, for instance by a restart of ICE.
 const RETURN_WITHIN: Duration = Duration::from_secs(30);
+/// How long after a restart of ICE key frames are asked for once more: of those that came first,
+/// amid all that is repeated then, two in fourteen were of no use to a browser.
+const REFRESH_AGAIN: Duration = Duration::from_millis(500);
 /// Addresses of one peer that are remembered: those of its candidates.
 const ADDRESSES: usize = 8;
 /// Rounds of one call: with a pacer each packet needs one.
@@ -52,9 +56,13 @@ pub(crate) struct Peer {
     connected: bool,
     /// When it is given up unless something changes.
     give_up: Option<Time>,
+    /// When key frames are asked for once more.
+    again: Option<Time>,
     /// When the library, having said all, wanted to be called again.
     next: Time,
     desired: u64,
+    /// Of what it tells about its layout.
+    pace: Pace,
 }
 
 /// Until the broker has answered everything, so does nobody else.
@@ -157,8 +165,10 @@ impl Peer {
             }),
             connected: false,
             give_up: Some(hands.cx.now + arrival.connect_within),
+            again: None,
             next: Time::ZERO,
             desired: 0,
+            pace: Pace::new(hands.cx.now),
         }
     }
 
@@ -202,6 +212,10 @@ impl Peer {
             Some(receive) => Input::Receive(now, receive),
             None => Input::Timeout(now),
         })?;
+        if self.again.is_some_and(|at| at <= hands.cx.now) {
+            self.again = None;
+            self.refresh(hands);
+        }
         self.rounds(None, hands)
     }
 
@@ -239,6 +253,7 @@ impl Peer {
     /// When to be called again, unless the peer is given up.
     fn patience(&self, next: Time, now: Time) -> Result<Time, End> {
         let next = if self.can_wait() { next + SLACK } else { next };
+        let next = self.again.map_or(next, |at| next.min(at));
         match self.give_up {
             Some(at) if at <= now && self.connected => Err(End::Lost),
             Some(at) if at <= now => Err(End::Unconnected),
@@ -309,8 +324,30 @@ impl Peer {
         Ok(())
     }
 
+    /// How high the peer shows its videos.
+    pub(crate) fn show(
+        &mut self,
+        shown: &[Shown],
+        hands: &mut Hands<'_, '_>,
+    ) -> Result<(), JoinError> {
+        let told = match self.pace.takes(hands.cx.now) {
+            false => Err(JoinError::TooOften),
+            true if self.egress.show(shown, &mut hands.wishes()) => Ok(()),
+            true => Err(JoinError::Shown),
+        };
+        match told.is_ok() {
+            true => hands.counts.shown.one(),
+            false => hands.counts.shown_refused.one(),
+        }
+        told
+    }
+
     /// Starts ICE anew.
-    pub(crate) fn restart(&mut self, restart: Restart, now: Time) -> Result<(), End> {
+    pub(crate) fn restart(
+        &mut self,
+        restart: Restart,
+        hands: &mut Hands<'_, '_>,
+    ) -> Result<(), End> {
         let offer = with_credentials(&self.offer, &restart.theirs);
         let failed = |error: String| End::Failed(error);
         let sdp = SdpOffer::from_sdp_string(&offer).map_err(|error| failed(error.to_string()))?;
@@ -321,9 +358,19 @@ impl Peer {
             .direct_api()
             .set_local_ice_credentials(restart.ours);
         self.trickle(restart.candidates)?;
-        self.give_up = Some(now + RETURN_WITHIN);
+        self.give_up = Some(hands.cx.now + RETURN_WITHIN);
         self.offer = offer;
+        // The path before may work again, long before the browser has found another one.
+        self.refresh(hands);
+        self.again = Some(hands.cx.now + REFRESH_AGAIN);
         Ok(())
+    }
+
+    /// Goes on with key frames in both directions. What was sent while a path was cut nobody has
+    /// any more to send again; browsers would wait two to three seconds before they ask for one.
+    fn refresh(&mut self, hands: &mut Hands<'_, '_>) {
+        self.ingest.ask_key_frames(&mut self.rtc);
+        self.egress.refresh(&mut hands.wishes());
     }
 
     /// Says goodbye as far as the peer can be reached.
@@ -396,7 +443,7 @@ impl Peer {
             }
             Event::IceConnectionStateChange(
                 IceConnectionState::Connected | IceConnectionState::Completed,
-            ) if self.connected => self.give_up = None,
+            ) if self.connected && self.give_up.take().is_some() => self.refresh(hands),
             Event::RtpPacket(packet) => {
                 let means = Means {
                     pool: hands.cx.pool,

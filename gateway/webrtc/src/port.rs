@@ -26,7 +26,7 @@ use crate::item::Item;
 use crate::outbox::Outbox;
 use crate::peer::{End, Hands, Peer};
 use crate::places::Places;
-use crate::signalling::{Arrival, Command, PeerId};
+use crate::signalling::{Arrival, Command, JoinError, PeerId};
 use crate::table::{Group, Note, Table};
 use crate::tcp::Connections;
 
@@ -214,6 +214,15 @@ impl WebRtcPort {
                 }
                 let _ = answer.send(key.is_some());
             }
+            Command::Show(id, shown, answer) => {
+                let key = find(&id);
+                let told = key.and_then(|key| {
+                    let told = self.with(key, cx, |peer, hands| Ok(peer.show(&shown, hands)));
+                    self.drive(key, None, cx);
+                    told
+                });
+                let _ = answer.send(told.unwrap_or(Err(JoinError::Unknown)));
+            }
             Command::Describe(id, answer) => {
                 let peer = find(&id).and_then(|key| self.peers.get(key));
                 let _ = answer.send(peer.map(Peer::describe));
@@ -229,7 +238,7 @@ impl WebRtcPort {
     ) -> Option<()> {
         let old = self.peers.get(key)?.ufrag;
         let new = self.with(key, cx, |peer, hands| {
-            peer.restart(restart, hands.cx.now)?;
+            peer.restart(restart, hands)?;
             Ok(peer.ufrag)
         })?;
         self.parts.counts.restarted.one();

@@ -16,6 +16,7 @@ use str0m::{Candidate, IceCreds, Rtc, RtcConfig};
 use crate::egress::Egress;
 use crate::ingest::Ingest;
 use crate::offer::{Offer, OfferError};
+use crate::shown::Shown;
 
 /// Packets kept for each subscriber and video to answer its NACKs: a second of 2 Mb/s.
 const REPEATABLE: usize = 256;
@@ -77,6 +78,10 @@ pub enum JoinError {
     Unknown,
     /// A fragment with nothing in it that could be used.
     Fragment,
+    /// Heights of something that is no video of the peer, or that nothing can be shown at.
+    Shown,
+    /// Heights are told too often.
+    TooOften,
     /// The broker is stopping, or does not answer.
     Stopping,
 }
@@ -89,6 +94,12 @@ impl fmt::Display for JoinError {
             Self::Full => f.write_str("too many peers; try again later or another broker"),
             Self::Unknown => f.write_str("there is no such peer any more; make a new offer"),
             Self::Fragment => f.write_str("the fragment holds neither candidates nor credentials"),
+            Self::Shown => f.write_str(
+                "tell heights of videos that are received, by their mid, in pixels up to 4320",
+            ),
+            Self::TooOften => f.write_str(
+                "heights are told more than ten times a second; tell the last ones later",
+            ),
             Self::Stopping => f.write_str("the broker is stopping; try another one"),
         }
     }
@@ -163,6 +174,7 @@ pub(crate) enum Command {
     Restart(PeerId, Box<Restart>, SyncSender<bool>),
     Renew(PeerId, (String, IpAddr), SyncSender<bool>),
     Leave(PeerId, SyncSender<bool>),
+    Show(PeerId, Vec<Shown>, SyncSender<Result<(), JoinError>>),
     Describe(PeerId, SyncSender<Option<Description>>),
 }
 

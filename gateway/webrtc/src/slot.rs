@@ -17,6 +17,7 @@ use crate::layers::Ladder;
 use crate::offer::codec;
 use crate::redundancy::Redundancy;
 use crate::rewrite::{Picture, Rewrite};
+use crate::shown::height_of;
 
 /// A key frame that does not come is asked for again after so long.
 const ASK_AGAIN: Duration = Duration::from_millis(500);
@@ -35,6 +36,8 @@ pub(crate) struct Slot {
     pub(crate) redundancy: Option<Redundancy>,
     pub(crate) source: Option<Source>,
     pub(crate) rewrite: Rewrite,
+    /// How high the peer shows it, in pixels, if it has told.
+    pub(crate) shown: Option<u16>,
 }
 
 /// What plays in a medium: one stream, or layers of the same video.
@@ -47,6 +50,8 @@ pub(crate) struct Source {
     /// Whose packets are sent.
     pub(crate) active: Option<StreamId>,
     pub(crate) ladder: Ladder,
+    /// Nobody sees it: nothing is sent.
+    pub(crate) hidden: bool,
     /// When a key frame was asked for.
     pub(crate) asked: Time,
 }
@@ -115,6 +120,10 @@ impl Slot {
     ) -> Option<(RtpWrite, Written)> {
         let now = wishes.cx.now;
         let source = self.source.as_mut()?;
+        if source.hidden {
+            return None;
+        }
+        source.learn(item);
         if source.active != Some(item.stream) && !self.rewrite_for(item, wishes) {
             return None;
         }
@@ -193,6 +202,32 @@ impl Slot {
 }
 
 impl Source {
+    /// The peer shows it so high, in pixels; 0 if it does not.
+    pub(crate) fn show(&mut self, height: u16, wishes: &mut Wishes<'_, '_>) {
+        let hidden = std::mem::replace(&mut self.hidden, height == 0);
+        if self.hidden {
+            self.active = None;
+            self.ladder.rest(wishes.cx.now);
+            self.leave_others(wishes);
+            return;
+        }
+        self.ladder.show(height);
+        match hidden {
+            true => self.ask(wishes),
+            false => self.climb(wishes),
+        }
+    }
+
+    /// Key frames tell how high a layer is.
+    fn learn(&mut self, item: &Item) {
+        if self.layered
+            && item.begins
+            && let Some(height) = height_of(&item.payload)
+        {
+            self.ladder.learn(item.layer, height);
+        }
+    }
+
     /// A stream is gone; whether it was the last.
     pub(crate) fn lose(&mut self, id: StreamId) -> bool {
         let Some(at) = self.streams.iter().position(|stream| stream.id == id) else {
@@ -215,6 +250,9 @@ impl Source {
 
     /// Asks for a key frame of what should be sent.
     pub(crate) fn ask(&mut self, wishes: &mut Wishes<'_, '_>) {
+        if self.hidden {
+            return;
+        }
         self.asked = wishes.cx.now;
         let wanted = self.streams.iter();
         let wanted = wanted.filter(|stream| !self.layered || self.is_wanted(stream.layer));

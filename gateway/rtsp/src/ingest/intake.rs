@@ -9,6 +9,7 @@ use sangam_model::Time;
 use sangam_wire::{Feedback, Refusal};
 
 use super::feed::State;
+use crate::datagrams::{is_picture_lost, lost};
 use crate::limits::{EVENTS_MAX, REPORT_EVERY};
 use crate::message::Answer;
 use crate::session::Sent;
@@ -114,6 +115,7 @@ impl Engine {
         } = self;
         // One pass over the sessions, however much of it is junk.
         let mut others: HashMap<_, bool> = HashMap::new();
+        let mut all_lost = Vec::new();
         datagrams.heard(|source, bytes| {
             let source = (source.ip().to_canonical(), source.port());
             let is_taken = feeds.values_mut().any(|feed| {
@@ -121,10 +123,13 @@ impl Engine {
                 is_own && feed.take(source.1, bytes, (now, counts))
             });
             if !is_taken {
-                let picture_lost = crate::datagrams::is_picture_lost(bytes);
+                let picture_lost = is_picture_lost(bytes);
+                let lost = lost(bytes);
+                all_lost.extend(lost.map(|(media, numbers)| (source.0, media, numbers)));
                 *others.entry(source).or_default() |= picture_lost;
             }
         });
+        self.send_again(all_lost);
         others
     }
 

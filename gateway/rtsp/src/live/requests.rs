@@ -131,6 +131,8 @@ impl Engine {
             id: (key, watch.version),
             name: watch.topic.as_str(),
             range: range::NOW.to_owned(),
+            repeats: false,
+            nodes: false,
         };
         let tracks = watch.published().map(|track| (track.number, &track.media));
         self.described(number, request, |base, host| {

@@ -1,5 +1,7 @@
 //! Simulcast: each layer a stream of its own, each player one clean stream.
 
+use sangam_webrtc::{JoinError, SHOWN_MAX, Shown};
+
 use crate::peer::{Kind, Peer};
 use crate::stage::{Stage, until};
 
@@ -40,4 +42,69 @@ fn a_player_begins_with_the_lowest_layer() {
     let some = |player: &Peer| player.pictures().len() >= 5;
     player.until_with("pictures", some, || show(&mut publisher, true));
     assert_eq!(player.pictures()[0].payload.len(), SIZES[0]);
+}
+
+/// The video of a player, shown so high.
+fn shown(player: &Peer, height: u16) -> Vec<Shown> {
+    let mid = player.video().to_string();
+    vec![Shown { mid, height }]
+}
+
+#[test]
+fn what_is_not_shown_is_not_sent_and_begins_low_again() {
+    let stage = Stage::new();
+    let mut publisher = Peer::new(Kind::SendsLayers(3));
+    let mut player = Peer::new(Kind::Receives);
+    stage.publish(&mut publisher, "demo/anna");
+    let id = stage.play(&mut player, "demo/anna").id;
+    let some = |player: &Peer| player.pictures().len() >= 5;
+    player.until_with("pictures", some, || show(&mut publisher, true));
+    let hidden = shown(&player, 0);
+    stage.gateway.show(id, hidden).unwrap();
+    // What was on its way before has come when all of these sounds have.
+    let sounds = |player: &Peer| player.sounds().len();
+    let (before, heard) = (player.pictures().len(), sounds(&player));
+    player.until_with(
+        "sounds",
+        |player| sounds(player) >= heard + 50,
+        || {
+            show(&mut publisher, true);
+            publisher.speak(20);
+        },
+    );
+    let during = player.pictures().len() - before;
+    assert!(during <= 1, "{during} pictures that nobody sees");
+    let again = shown(&player, 2_000);
+    stage.gateway.show(id, again).unwrap();
+    let some = |player: &Peer| player.pictures().len() >= before + during + 5;
+    player.until_with("pictures", some, || show(&mut publisher, true));
+    assert_eq!(player.pictures()[before + during].payload.len(), SIZES[0]);
+}
+
+#[test]
+fn heights_of_nothing_are_refused_and_so_are_too_many() {
+    let stage = Stage::new();
+    let mut player = Peer::new(Kind::Receives);
+    let id = stage.play(&mut player, "demo/anna").id;
+    let of = |mid: &str, height| Shown {
+        mid: mid.to_owned(),
+        height,
+    };
+    let sound = player.audio().to_string();
+    for bad in [
+        vec![of("no such", 180)],
+        vec![of(&"m".repeat(10_000), 180)],
+        vec![of(&sound, 180)],
+        shown(&player, SHOWN_MAX + 1),
+        vec![shown(&player, 180)[0].clone(); 65],
+    ] {
+        assert_eq!(stage.gateway.show(id, bad), Err(JoinError::Shown));
+    }
+    let told = || stage.gateway.show(id, shown(&player, 180));
+    let refusal = (0..40).find_map(|_| told().err());
+    assert_eq!(refusal, Some(JoinError::TooOften));
+    assert!(stage.count("shown_refused") >= 6 && stage.count("shown") > 0);
+    stage.gateway.leave(id).unwrap();
+    let gone = stage.gateway.show(id, shown(&player, 180));
+    assert_eq!(gone, Err(JoinError::Unknown));
 }

@@ -14,6 +14,15 @@ fn watch(publisher: &mut Peer, player: &mut Peer, pictures: usize) {
     );
 }
 
+/// What a browser sends of an offer that starts ICE anew.
+fn credentials(offer: &str) -> String {
+    let line = |name: &str| {
+        let found = offer.lines().find(|line| line.starts_with(name));
+        found.unwrap().to_owned() + "\r\n"
+    };
+    line("a=ice-ufrag:") + &line("a=ice-pwd:")
+}
+
 #[test]
 fn tcp_serves_where_udp_does_not_pass() {
     let stage = Stage::new();
@@ -53,18 +62,45 @@ fn a_peer_that_changes_its_network_goes_on() {
     let joined = stage.play(&mut player, "demo/anna");
     watch(&mut publisher, &mut player, 5);
 
-    let offer = player.move_away();
-    let line = |name: &str| {
-        let found = offer.lines().find(|line| line.starts_with(name));
-        found.unwrap().to_owned() + "\r\n"
-    };
-    let fragment = line("a=ice-ufrag:") + &line("a=ice-pwd:");
+    let fragment = credentials(&player.move_away());
     let restarted = stage.gateway.patch(joined.id, &fragment).unwrap().unwrap();
     assert_ne!(restarted.generation, joined.generation);
     player.moved(&joined.answer, &restarted.answer);
     watch(&mut publisher, &mut player, 20);
     assert_eq!(stage.count("restarted"), 1);
     assert_eq!(stage.count("connected"), 2, "DTLS goes on as it was");
+}
+
+/// Pictures that were sent into a cut network are gone, and those behind build on them.
+#[test]
+fn after_a_cut_key_frames_are_asked_for_in_both_directions() {
+    let stage = Stage::new();
+    let mut publisher = Peer::new(Kind::Sends);
+    let published = stage.publish(&mut publisher, "demo/anna");
+    let asked = |publisher: &mut Peer| {
+        let before = publisher.key_requests;
+        publisher.until("a key frame is asked for", |one| one.key_requests > before);
+    };
+    // Nobody plays it.
+    let fragment = credentials(&publisher.move_away());
+    let restarted = stage
+        .gateway
+        .patch(published.id, &fragment)
+        .unwrap()
+        .unwrap();
+    publisher.moved(&published.answer, &restarted.answer);
+    asked(&mut publisher);
+
+    let mut player = Peer::new(Kind::Receives);
+    let joined = stage.play(&mut player, "demo/anna");
+    watch(&mut publisher, &mut player, 5);
+    let fragment = credentials(&player.move_away());
+    let restarted = stage.gateway.patch(joined.id, &fragment).unwrap().unwrap();
+    asked(&mut publisher);
+    // Once more, in case the first was of no use.
+    asked(&mut publisher);
+    player.moved(&joined.answer, &restarted.answer);
+    watch(&mut publisher, &mut player, 5);
 }
 
 #[test]

@@ -133,6 +133,16 @@ impl Peer {
         }
     }
 
+    /// The medium of its sound.
+    pub(crate) fn audio(&self) -> Mid {
+        self.audio
+    }
+
+    /// The medium of its picture.
+    pub(crate) fn video(&self) -> Mid {
+        self.video
+    }
+
     pub(crate) fn offer(&self) -> String {
         self.offer.clone()
     }
