@@ -9,7 +9,15 @@ const SPACING_MS = 10;
 const SPAN_MS = 900;
 /** Packets are drawn in so many lines, so that their bars do not cover each other. */
 const LINES = 16;
-const UNITS = { jitter: " ms", loss: " %", paths: "", seed: "", second: " s" };
+const UNITS = {
+  jitter: " ms",
+  loss: " %",
+  paths: "",
+  congestion: " ms",
+  method: "",
+  seed: "",
+  second: " s",
+};
 
 const byId = (id) => document.getElementById(id);
 
@@ -48,7 +56,10 @@ function values() {
 
 function showValues(set) {
   for (const [id, value] of Object.entries(set)) {
-    document.querySelector(`output[for=${id}]`).value = value + UNITS[id];
+    const output = document.querySelector(`output[for=${id}]`);
+    if (output) {
+      output.value = value + UNITS[id];
+    }
   }
 }
 
@@ -127,6 +138,7 @@ async function start() {
   const show = () => {
     const set = values();
     showValues(set);
+    lab.route(set.method, set.congestion);
     lab.run(set.seed, set.jitter, set.loss, set.paths, PACKETS);
     rows.forEach((row, receiver) => {
       tell(row, receiver, lab);

@@ -3,6 +3,7 @@
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import { execFileSync } from "node:child_process";
 import { guarded, makes, port, PROGRAM, shown, type Broker } from "./brokers";
+import { accessible } from "./couple";
 import { etcd } from "./etcd";
 import { identities, SECRET, type Identities } from "./provider";
 import { person, picture, type Person } from "./people";
@@ -82,6 +83,30 @@ test("staff make a meeting by opening it, guests join, and both are who the prov
   expect(await counted("sangam_logins_total")).toBe(2);
 });
 
+test("who logs out is a stranger here and at the provider", async () => {
+  const anna = await logsIn("Anna", "anna", "weekly");
+  await anna.page.getByRole("button", { name: "Leave" }).click();
+  await accessible(anna.page, "left, with an account");
+  await anna.page.getByRole("link", { name: "Log out" }).click();
+  // The provider's own page asks, as no other page should be able to log somebody out.
+  await anna.page.getByRole("button", { name: /sign me out/i }).click();
+  await anna.page.waitForURL(`${broker.origin}/m/meet/weekly`);
+  await anna.page.getByText("You are logged out.").waitFor();
+  await accessible(anna.page, "logged out");
+  await picture(anna, "logged-out");
+  const kept = await anna.page.evaluate(() => Object.keys(sessionStorage));
+  expect(kept.filter((key) => /token|account/.test(key))).toEqual([]);
+  await anna.page.getByRole("link", { name: "Log in to join" }).click();
+  await anna.page.getByLabel("Account").waitFor();
+  expect(anna.faults).toEqual([]);
+  for (const to of ["https://evil.example/", "//evil.example/m/a/b", "/m/meet"]) {
+    for (const path of [`/v1/logout?to=${to}`, `/v1/logout/end?state=${to}`]) {
+      const { status } = await fetch(broker.origin + path, { redirect: "manual" });
+      expect(status, path).toBe(400);
+    }
+  }
+});
+
 test("a guest makes no meeting", async () => {
   const bert = await logsIn("Bert", "bert", "other");
   await bert.page.getByText(/no session|is no such/i).first().waitFor();
@@ -95,6 +120,7 @@ test("who is refused is told so, and may try again", async () => {
   await bert.page.getByRole("button", { name: "Cancel" }).click();
   await bert.page.getByText("the login was refused").waitFor();
   await picture(bert, "login-refused");
+  await accessible(bert.page, "login refused");
   expect(bert.page.url()).toBe(`${broker.origin}/m/meet/weekly`);
   await bert.page.getByRole("link", { name: "Log in to join" }).waitFor();
   expect(await counted("sangam_logins_refused_total")).toBe(before + 1);
@@ -152,6 +178,8 @@ test("a provider that is not there keeps nobody waiting, and the broker runs", a
   try {
     const begun = await fetch(`${alone.origin}/v1/login?to=/m/meet/weekly`, { redirect: "manual" });
     expect(begun.headers.get("location")).toBe("/m/meet/weekly#login=unreachable");
+    const out = await fetch(`${alone.origin}/v1/logout?to=/m/meet/weekly`, { redirect: "manual" });
+    expect(out.headers.get("location")).toBe("/m/meet/weekly#login=left");
     expect((await fetch(`${alone.origin}/healthz`)).ok).toBe(true);
   } finally {
     await alone.kill();

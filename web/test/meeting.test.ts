@@ -1,9 +1,9 @@
 /** Two people in two browsers at two brokers. */
 
 import { expect, test } from "vitest";
-import { couple } from "./couple";
+import { accessible, couple, tile } from "./couple";
 import { enter, picture } from "./people";
-import { hears, sees } from "./senses";
+import { frames, hears, sees } from "./senses";
 
 const us = couple();
 
@@ -20,6 +20,14 @@ test("the connection is tried before joining", async () => {
   await picture(us.anna, "prejoin");
 });
 
+test("a connection that does not work is told", async () => {
+  await us.bert.page.route("**/v1/wh[ie]p/**", (route) => route.abort());
+  await us.bert.page.goto(`${us.brokers[1].origin}/m/meet/weekly`);
+  await us.bert.page.locator("[data-outcome=bad]").first().waitFor();
+  await accessible(us.bert.page, "a failed connection test");
+  await us.bert.page.unroute("**/v1/wh[ie]p/**");
+});
+
 test("two people at two brokers see and hear each other", async () => {
   await enter(us.anna, `${us.brokers[0].origin}/m/meet/weekly`);
   await us.anna.page.getByRole("article", { name: "Anna (you)" }).waitFor();
@@ -29,6 +37,23 @@ test("two people at two brokers see and hear each other", async () => {
   expect(streams, "layers").toContain('meet/weekly/main/video/m1/video/1');
   await Promise.all([hears(us.anna.page, us.bert.tone), hears(us.bert.page, us.anna.tone)]);
   await picture(us.anna, "meeting");
+});
+
+test("a picture that is out of sight is not sent", async () => {
+  const anna = tile(us.bert, "Anna");
+  await anna.evaluate((one) => (one.style.translate = "0 -300vh"));
+  let before = -1;
+  await expect.poll(async () => {
+    const now = await frames(us.bert.page, "Anna");
+    const still = now === before;
+    before = now;
+    return still;
+  }, { interval: 1_500, timeout: 20_000 }).toBe(true);
+  await anna.evaluate((one) => (one.style.translate = ""));
+  await sees(us.bert.page, "Anna");
+  const metrics = await (await fetch(`${us.brokers[1].origin}/metrics`)).text();
+  const told = Number(/^sangam_webrtc_shown_total (\d+)$/m.exec(metrics)?.[1]);
+  expect(told, "where it was, away and back").toBeGreaterThanOrEqual(3);
 });
 
 test("a page says that its meeting is recorded, and that it is no more", async () => {
@@ -43,6 +68,7 @@ test("a page says that its meeting is recorded, and that it is no more", async (
   await enter(us.anna, `${us.brokers[0].origin}/m/meet/kept`);
   await us.anna.page.getByText("This meeting is being recorded").waitFor();
   await picture(us.anna, "recorded");
+  await accessible(us.anna.page, "recorded");
   await call("DELETE", "/meet/kept/services/recorder");
   await us.anna.page.getByText("This meeting is being recorded").waitFor({ state: "detached" });
   expect([...us.anna.faults, ...us.bert.faults]).toEqual([]);

@@ -25,14 +25,19 @@ export async function identities(
   [host, port]: [string, number], pages: string[], accounts: Record<string, Account>,
 ): Promise<Identities> {
   const redirect_uris = pages.map((page) => `${page}/v1/login/callback`);
+  const post_logout_redirect_uris = pages.map((page) => `${page}/v1/logout/end`);
   const issuer = `http://${host}:${port}`;
   const provider = new Provider(issuer, {
-    clients: [{ client_id: "sangam", client_secret: SECRET, redirect_uris }],
+    clients: [{ client_id: "sangam", client_secret: SECRET, redirect_uris, post_logout_redirect_uris }],
     pkce: { required: () => true },
     claims: { openid: ["sub"], profile: ["name", "groups"] },
     conformIdTokenClaims: false,
     cookies: { keys: ["of a test"] },
-    features: { devInteractions: { enabled: false } },
+    features: {
+      devInteractions: { enabled: false },
+      // The library's own page asks for a font elsewhere.
+      rpInitiatedLogout: { enabled: true, logoutSource },
+    },
     interactions: { url: (_: unknown, { uid }: { uid: string }) => `/enter/${uid}` },
     findAccount: (_: unknown, id: string) =>
       accounts[id] && { accountId: id, claims: () => ({ sub: id, ...accounts[id] }) },
@@ -57,6 +62,12 @@ export async function identities(
     return new Promise<void>((resolve) => server.close(() => resolve()));
   };
   return { issuer, stop };
+}
+
+/** Asks whoever logs out; the library's form stands in it. */
+async function logoutSource(context: { body: string }, form: string): Promise<void> {
+  context.body = `<!doctype html><title>Log out</title>${form}
+    <button form="op.logoutForm" name="logout" value="yes">Yes, sign me out</button>`;
 }
 
 interface Known {

@@ -3,6 +3,7 @@
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { token, two, type Broker } from "./brokers";
 import { cable, type Cable } from "./cable";
+import { accessible } from "./couple";
 import { draws, opens, shows } from "./drawing";
 import { enter, person, picture, type Person } from "./people";
 import { hears, sees } from "./senses";
@@ -82,6 +83,7 @@ test("a page whose network was cut is back", async () => {
   await line.cut();
   await bert.page.getByText("Connection lost").waitFor();
   await picture(bert, "cut");
+  await accessible(bert.page, "connection lost");
   await line.mend();
   const mended = performance.now();
   const took = await Promise.all([

@@ -51,6 +51,8 @@ test("hands and reactions are seen", async () => {
   await us.bert.page.keyboard.press("h");
   await tile(us.anna, "Bert").getByRole("img", { name: "Hand raised" }).waitFor();
   await button(us.bert, "React").click();
+  await button(us.bert, "React with 🎉").waitFor();
+  await accessible(us.bert.page, "an open menu");
   await button(us.bert, "React with 🎉").click();
   await us.anna.page.getByText("🎉").waitFor();
   await button(us.anna, /^People/).click();
@@ -122,6 +124,22 @@ test("whoever dictates switches the keys off", async () => {
   await us.bert.page.keyboard.press("c");
   await us.bert.page.getByRole("log").waitFor();
   await button(us.bert, "Close").click();
+});
+
+test("the others are heard by the loudspeaker that was chosen", async () => {
+  await button(us.anna, "Settings").click();
+  await us.anna.page.getByRole("button", { name: /Loudspeaker$/ }).click();
+  await us.anna.page.getByRole("option").last().waitFor();
+  await accessible(us.anna.page, "an open list");
+  await us.anna.page.getByRole("option").last().click();
+  const sinks = () => us.anna.page.evaluate(() =>
+    [...document.querySelectorAll("audio")].map((one) => one.sinkId));
+  const chosen = () => us.anna.page.evaluate(() =>
+    (JSON.parse(localStorage.getItem("sangam.settings") ?? "{}") as { speakerId?: string }).speakerId);
+  await expect.poll(async () => (await sinks()).length > 0
+    && (await sinks()).every(Boolean)).toBe(true);
+  expect(new Set(await sinks())).toEqual(new Set([await chosen()]));
+  await button(us.anna, "Close").click();
 });
 
 test("settings open with other languages", async () => {

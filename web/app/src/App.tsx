@@ -1,6 +1,6 @@
 /** The way of a person: the link, the look into the mirror, the meeting, and out again. */
 
-import { facts, Meeting, type Problem } from "@sangam/sdk";
+import { facts, invitation, Meeting, type Problem, type Way } from "@sangam/sdk";
 import { useEffect, useRef, useState } from "react";
 import { Home } from "./Home";
 import { Left } from "./Left";
@@ -17,17 +17,20 @@ export function App({ kept, link }: { kept: Settings; link: Link | undefined }) 
   const [problem, setProblem] = useState<Problem>();
   const [busy, setBusy] = useState(false);
   const [tenant, setTenant] = useState<string | null>(null);
+  const [ways, setWays] = useState<readonly Way[]>([]);
   const brokers = useRef([location.origin]);
 
   useEffect(() => {
     // Where the page may go on when its broker dies has to be known before.
     facts(location.origin)
-      .then((known) => {
+      .then(async (known) => {
         brokers.current = [location.origin, ...known.brokers];
         setTenant(known.login);
+        if (!link || isStranger(link, known.login)) return;
+        setWays((await invitation(brokers.current, link, link.token))?.ways ?? []);
       })
       .catch(() => undefined);
-  }, []);
+  }, [link]);
   useEffect(() => save(settings), [settings]);
   useEffect(() => {
     const name = link ? `${link.session} · Sangam` : "Sangam";
@@ -47,10 +50,9 @@ export function App({ kept, link }: { kept: Settings; link: Link | undefined }) 
     }
   };
   if (!meeting) {
-    const stranger = link.token === undefined || isOver(link.token);
     return (
       <PreJoin
-        login={stranger && link.tenant === tenant ? login(link) : undefined}
+        login={isStranger(link, tenant) ? login(link) : undefined} ways={ways}
         link={link} settings={settings} change={setSettings} busy={busy} problem={problem}
         enter={(ready) => void enter(ready)}
       />
@@ -59,7 +61,12 @@ export function App({ kept, link }: { kept: Settings; link: Link | undefined }) 
   return (
     <MeetingPage
       meeting={meeting} settings={settings} change={setSettings}
-      over={(view) => <Left view={view} again={() => setMeeting(undefined)} />}
+      over={(view) => <Left view={view} link={link} again={() => setMeeting(undefined)} />}
     />
   );
+}
+
+/** Whether somebody has to log in first, where people log in for the meetings of `tenant`. */
+function isStranger(link: Link, tenant: string | null): boolean {
+  return link.tenant === tenant && (link.token === undefined || isOver(link.token));
 }

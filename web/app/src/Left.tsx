@@ -3,14 +3,16 @@
 import type { View } from "@sangam/sdk";
 import { Button } from "react-aria-components";
 import { useTranslation } from "react-i18next";
+import type { Link } from "./route";
 import { Logo } from "./ui/Logo";
+import { LogOut } from "./ui/LogOut";
 
 /** Refusals that have words of their own here; the server's stand in for others. */
 const KNOWN = [
   "expired", "invalid_token", "other_session", "no_session", "locked", "barred", "full", "not_now",
 ];
 
-export function Left({ view, again }: { view: View; again: () => void }) {
+export function Left({ view, link, again }: { view: View; link: Link; again: () => void }) {
   const { t } = useTranslation();
   const code = view.problem?.code ?? "";
   const refused = KNOWN.includes(code) ? t(`refused.${code}`) : view.problem?.error;
@@ -29,6 +31,7 @@ export function Left({ view, again }: { view: View; again: () => void }) {
             {t("left.again")}
           </Button>
         )}
+        {link.account && <LogOut link={link} />}
       </div>
     </main>
   );

@@ -54,11 +54,15 @@ export function fault(error: unknown): DeviceFault {
   return name === "NotReadableError" || name === "AbortError" ? "busy" : "missing";
 }
 
+/** What can be chosen; no loudspeakers where the browser lets none be. */
+export type Devices = Record<Device | "speaker", MediaDeviceInfo[]>;
+
 /** Everything that can be chosen; names come only after something was allowed. */
-export async function devices(): Promise<Record<Device, MediaDeviceInfo[]>> {
+export async function devices(): Promise<Devices> {
   const all = await navigator.mediaDevices.enumerateDevices();
   const of = (kind: MediaDeviceKind) => all.filter((one) => one.kind === kind && one.deviceId);
-  return { audio: of("audioinput"), video: of("videoinput") };
+  const leads = "setSinkId" in HTMLMediaElement.prototype;
+  return { audio: of("audioinput"), video: of("videoinput"), speaker: leads ? of("audiooutput") : [] };
 }
 
 /** Calls back with the loudness of a track, 0 to 1, until what it returns is called. */

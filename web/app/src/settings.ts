@@ -9,6 +9,7 @@ export interface Settings {
   microphone: boolean;
   cameraId?: string;
   microphoneId?: string;
+  speakerId?: string;
   /** Small pictures in one layer: for weak machines and dear networks. */
   saveData: boolean;
   /** Sound as it is, for music: no filters. */

@@ -1,5 +1,5 @@
 import { afterEach, expect, test, vi } from "vitest";
-import { here, isOver, level, login, read } from "../src/route";
+import { forget, here, isOver, level, login, logout, read } from "../src/route";
 
 afterEach(() => vi.unstubAllGlobals());
 
@@ -39,13 +39,41 @@ test("what people type becomes one level of a topic", () => {
   expect(level("x".repeat(100))).toHaveLength(48);
 });
 
+/** A window's store, which is all that outlives a page here. */
+function store(): Map<string, string> {
+  const kept = new Map<string, string>();
+  vi.stubGlobal("sessionStorage", {
+    getItem: (key: string) => kept.get(key) ?? null,
+    setItem: (key: string, value: string) => kept.set(key, value),
+    removeItem: (key: string) => kept.delete(key),
+    key: (n: number) => [...kept.keys()][n] ?? null,
+    get length() {
+      return kept.size;
+    },
+  });
+  return kept;
+}
+
+test("who logs out leaves no token of a login, and those of invitations stay", () => {
+  const kept = store();
+  vi.stubGlobal("history", { replaceState: () => undefined });
+  const go = (path: string) => {
+    vi.stubGlobal("location", new URL(path, "https://meet.example"));
+    return here();
+  };
+  expect(go("/m/meet/weekly#token=a.b.c&login=done")).toMatchObject({ token: "a.b.c", account: true });
+  expect(go("/m/meet/daily#token=d.e.f&login=done")).toMatchObject({ account: true });
+  expect(go("/m/meet/weekly"), "after a reload").toMatchObject({ token: "a.b.c", account: true });
+  expect(go("/m/meet/invited#token=g.h.i")).not.toHaveProperty("account");
+  forget();
+  expect([...kept.values()]).toEqual(["g.h.i"]);
+  expect(go("/m/meet/weekly#login=left")).toEqual({ tenant: "meet", session: "weekly", parted: true });
+  expect(logout({ tenant: "meet", session: "weekly" })).toBe("/v1/logout?to=%2Fm%2Fmeet%2Fweekly");
+});
+
 test("the token leaves the address, and is still there after a reload", () => {
   let address = "https://meet.example/m/acme/weekly#token=a.b.c";
-  const store = new Map<string, string>();
-  vi.stubGlobal("sessionStorage", {
-    getItem: (key: string) => store.get(key) ?? null,
-    setItem: (key: string, value: string) => store.set(key, value),
-  });
+  store();
   vi.stubGlobal("history", {
     replaceState: (_state: unknown, _title: string, path: string) => (address = new URL(path, address).href),
   });

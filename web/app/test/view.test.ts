@@ -1,11 +1,11 @@
 import type { View } from "@sangam/sdk";
 import { expect, test } from "vitest";
 import { floor, member, session } from "../../sdk/test/session";
-import { grid, hands, initials, lobby, place, stage, together } from "../src/meeting/view";
+import { clock, grid, hands, initials, isReplayed, lobby, place, stage, together, watched } from "../src/meeting/view";
 
 function view(more: Partial<View>): View {
   return {
-    phase: "in", me: "m1", line: true, media: true, own: { audio: "off", video: "off", screen: "off" },
+    phase: "in", me: "m1", ahead: 0, line: true, media: true, own: { audio: "off", video: "off", screen: "off" },
     received: new Map(), quality: new Map(), speaking: new Set(), reactions: [], ...more,
   };
 }
@@ -48,6 +48,22 @@ test("pictures are as large as the window lets them be", () => {
   expect(grid(2, 400, 900).across).toBe(1);
   expect(grid(9, 1_600, 900).across).toBe(3);
   expect(grid(0, 0, 0)).toEqual({ across: 1, tall: 0 });
+});
+
+test("times are read as on any player", () => {
+  expect([0, 59_999, 61_000, 3_661_000].map(clock)).toEqual(["0:00", "0:59", "1:01", "1:01:01"]);
+});
+
+test("what is watched elsewhere is not shown here", () => {
+  const replay = {
+    recording: "00ff", room: "main", order: 1, playing: true, position_ms: 0, at_ms: 0,
+    people: [{ source: "m9", member: "m3" }],
+  };
+  const all = view({ session: { ...session(three), replay } });
+  expect(watched(all)).toEqual(replay);
+  expect([isReplayed(all, "m3"), isReplayed(all, "m2")]).toEqual([true, false]);
+  const other = { ...replay, room: "b1" };
+  expect(watched(view({ session: { ...session(three), replay: other } }))).toBeUndefined();
 });
 
 test("initials are of any script", () => {

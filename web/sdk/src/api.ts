@@ -1,6 +1,6 @@
 /** The requests a page makes before a meeting: what the broker is, and how to get in. */
 
-import type { Problem, Role } from "./protocol.ts";
+import type { Invitation, Problem, Role } from "./protocol.ts";
 
 /** What `/v1/page` says. */
 export interface PageFacts {
@@ -70,4 +70,21 @@ async function made(origin: string, { tenant, session }: Named): Promise<Role> {
     if ((problem as Problem).code === "exists") return "participant";
     throw problem;
   }
+}
+
+/**
+ * What is told before joining; nothing while nobody tells, as where there is no such session yet.
+ * `origins` are those of session servers, and others.
+ */
+export async function invitation(
+  origins: readonly string[], named: Named, token: string | undefined,
+): Promise<Invitation | undefined> {
+  const headers: Record<string, string> = token ? { Authorization: `Bearer ${token}` } : {};
+  for (const origin of origins) {
+    // Where another server has the session, browsers would ask there without the token.
+    const init: RequestInit = { headers, cache: "no-store", redirect: "error" };
+    const answer = await fetch(`${origin}${pathOf(named)}/invitation`, init).catch(() => undefined);
+    if (answer?.ok) return (await answer.json()) as Invitation;
+  }
+  return undefined;
 }

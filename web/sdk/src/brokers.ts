@@ -2,6 +2,11 @@
 
 /** How long a broker that lives may take to say so. */
 const PATIENCE_MS = 1_000;
+/**
+ * After so long without an answer it is asked again beside: TCP repeats what was sent into a cut network
+ * after a second at first, and after more and more.
+ */
+const AGAIN_MS = 300;
 
 export class Brokers {
   #origins: string[];
@@ -25,20 +30,36 @@ export class Brokers {
   async choose(): Promise<boolean> {
     const order = this.#origins.map((_, n) => (this.#at + n) % this.#origins.length);
     // All at once: whoever is cut off from one should not wait for it before asking another.
-    const alive = await Promise.all(order.map((n) => answers(this.#origins[n] ?? "")));
-    const found = order.find((_, n) => alive[n]);
-    if (found === undefined) return false;
-    this.#at = found;
-    return true;
+    const asked = order.map((n) => ({ n, answer: answers(this.#origins[n] ?? "") }));
+    for (const { n, answer } of asked) {
+      if (!(await answer)) continue;
+      this.#at = n;
+      return true;
+    }
+    return false;
   }
 }
 
 /** Whether the broker at an origin answers in time. */
-export async function answers(origin: string): Promise<boolean> {
-  try {
-    const signal = AbortSignal.timeout(PATIENCE_MS);
-    return (await fetch(`${origin}/healthz`, { cache: "no-store", signal })).ok;
-  } catch {
-    return false;
-  }
+export function answers(origin: string): Promise<boolean> {
+  const end = new AbortController();
+  return new Promise((resolve) => {
+    let open = 0;
+    const done = (alive: boolean) => {
+      clearTimeout(patience);
+      clearInterval(again);
+      end.abort();
+      resolve(alive);
+    };
+    const ask = async () => {
+      open += 1;
+      const alive = await fetch(`${origin}/healthz`, { cache: "no-store", signal: end.signal })
+        .then((answer) => answer.ok, () => false);
+      open -= 1;
+      if (alive || open === 0) done(alive);
+    };
+    const patience = setTimeout(() => done(false), PATIENCE_MS);
+    const again = setInterval(() => void ask(), AGAIN_MS);
+    void ask();
+  });
 }

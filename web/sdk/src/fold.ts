@@ -1,6 +1,6 @@
 /** A session is the fold of its events: the state that came first, changed by what follows. */
 
-import type { Floor, Member, MemberId, Medium, Session, SessionEvent } from "./protocol.ts";
+import type { Floor, Member, MemberId, Medium, Replay, Session, SessionEvent } from "./protocol.ts";
 
 /** Lines of chat that are kept, as many as the server keeps. */
 const CHAT_KEPT = 200;
@@ -14,7 +14,10 @@ export function fold(session: Session, event: SessionEvent): Session {
 function apply(session: Session, event: SessionEvent): Session {
   switch (event.event) {
     case "planned":
-      return { ...session, title: event.plan.title, lobby: event.plan.lobby ?? false };
+      return {
+        ...session, title: event.plan.title, lobby: event.plan.lobby ?? false,
+        ways: event.plan.ways ?? [],
+      };
     case "state":
       return { ...session, state: event.state };
     case "service":
@@ -34,13 +37,39 @@ function apply(session: Session, event: SessionEvent): Session {
       return chat(session, event);
     case "reacted":
       return session;
+    case "recording":
+    case "replay":
+      return archived(session, event);
     default:
       return members(session, event);
   }
 }
 
 function services(session: Session, { name, ready }: { name: string; ready: boolean }) {
-  return (session.services ?? []).map((one) => (one.name === name ? { name, ready } : one));
+  const known = session.services ?? [];
+  // One that is not needed may come all the same: a recorder that somebody wants.
+  if (!known.some((one) => one.name === name)) return [...known, { name, ready }];
+  return known.map((one) => (one.name === name ? { name, ready } : one));
+}
+
+type ArchiveEvent = Extract<SessionEvent, { event: "recording" | "replay" }>;
+
+function archived(session: Session, event: ArchiveEvent): Session {
+  if (event.event === "replay") {
+    const { replay: _before, ...rest } = session;
+    return event.replay ? { ...rest, replay: event.replay } : rest;
+  }
+  const { recording: _before, ...rest } = session;
+  if (!event.on) return rest;
+  const by = event.member === undefined ? {} : { member: event.member };
+  return { ...rest, recording: { ...by, since_ms: event.at_ms } };
+}
+
+/** Where a replay is, in milliseconds since its beginning; `now` is of the server's clock. */
+export function positionOf(replay: Replay, now: number): number {
+  const { playing, position_ms, at_ms, length_ms } = replay;
+  const passed = playing && length_ms !== undefined ? Math.max(0, now - at_ms) : 0;
+  return Math.min(position_ms + passed, length_ms ?? Infinity);
 }
 
 type MemberEvent = Extract<

@@ -1,9 +1,9 @@
 /** Sangam in a page: join a session, send and receive, go on when the network or a broker does not. */
 
-export { enter, facts, type Named, type PageFacts } from "./api.ts";
+export { enter, facts, invitation, type Named, type PageFacts } from "./api.ts";
 export { Board, BOARD_EVENT_MAX, type BoardEvents } from "./board.ts";
 export { answers, Brokers } from "./brokers.ts";
-export { floorOf, fold, holds, leads } from "./fold.ts";
+export { floorOf, fold, holds, leads, positionOf } from "./fold.ts";
 export { relays } from "./ice.ts";
 export { Meeting, type JoinOptions, type Reaction, type View } from "./meeting.ts";
 export type { OwnState, Sent } from "./own.ts";

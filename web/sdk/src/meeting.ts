@@ -6,8 +6,8 @@ import { fold } from "./fold.ts";
 import { Others } from "./others.ts";
 import { Own, type OwnState, type Sent } from "./own.ts";
 import type { Door, Peer } from "./peer.ts";
-import type { Received } from "./player.ts";
-import type { Bye, Command, Frame, MediaPass, MemberId, Problem, Session } from "./protocol.ts";
+import type { Received, Shown } from "./player.ts";
+import type { Bye, Command, Frame, MediaPass, MemberId, Problem, Recording, Session } from "./protocol.ts";
 import { worst, type Quality } from "./quality.ts";
 import { Signalling } from "./signalling.ts";
 import { Speakers } from "./speakers.ts";
@@ -51,6 +51,8 @@ export interface View {
   /** Why there was no way in. */
   problem?: Problem;
   me?: MemberId;
+  /** What the server's clock is ahead of this one, in milliseconds. */
+  ahead: number;
   session?: Session;
   /** Whether the session server is there, and the media of the broker. */
   line: boolean;
@@ -83,7 +85,7 @@ export class Meeting {
   constructor(options: JoinOptions) {
     const own = { audio: "off", video: "off", screen: "off" } as const;
     this.#view = {
-      phase: "joining", line: false, media: true, own, received: new Map(), quality: new Map(),
+      phase: "joining", ahead: 0, line: false, media: true, own, received: new Map(), quality: new Map(),
       speaking: new Set(), reactions: [],
     };
     this.#brokers = new Brokers(options.brokers);
@@ -133,6 +135,11 @@ export class Meeting {
     return this.#signalling.ask(command);
   }
 
+  /** The recordings of this session, the oldest first; rejects with a `Problem`. */
+  recordings(): Promise<Recording[]> {
+    return this.#signalling.recordings();
+  }
+
   /**
    * Sends these tracks; none gives the floor back. The meeting stops them when it has no more use for
    * them: when others take their place, a chair takes the floor, or it is over.
@@ -153,6 +160,14 @@ export class Meeting {
     // Not before whoever asked has it.
     queueMicrotask(() => this.#lead(board));
     return board;
+  }
+
+  /**
+   * Tells how high a member's picture is shown, in pixels of the screen; 0 while it is not. Nothing is
+   * sent that is not shown, and no higher layer than that needs.
+   */
+  show(member: MemberId, medium: Shown, height: number): void {
+    this.#others.show(member, medium, height);
   }
 
   /** The broker that media go through. */
@@ -177,7 +192,7 @@ export class Meeting {
   #take(frame: Frame): void {
     switch (frame.type) {
       case "welcome":
-        this.#change({ me: frame.member });
+        this.#change({ me: frame.member, ahead: frame.now_ms - Date.now() });
         break;
       case "media":
         this.#pass = frame;

@@ -2,7 +2,7 @@
 
 import { holds } from "./fold.ts";
 import type { Door } from "./peer.ts";
-import { Player, type Received } from "./player.ts";
+import { Player, type Received, type Shown } from "./player.ts";
 import { MEDIA, type MemberId, type Medium, type Session } from "./protocol.ts";
 
 /** How long before a connection that failed is tried again. */
@@ -21,6 +21,8 @@ export class Others {
   #players = new Map<MemberId, Player>();
   /** Those that failed, until they are tried again. */
   #failed = new Map<MemberId, ReturnType<typeof setTimeout>>();
+  /** How high whose pictures are shown, for players that are made anew. */
+  #shown = new Map<MemberId, Map<Shown, number>>();
   #closed = false;
   #session: Session | undefined;
   #me: MemberId | undefined;
@@ -36,6 +38,18 @@ export class Others {
 
   received(member: MemberId): Received {
     return this.#players.get(member)?.received ?? {};
+  }
+
+  /** A member's picture is shown so high, in pixels; 0 if it is not. */
+  show(member: MemberId, medium: Shown, height: number): void {
+    const player = this.#players.get(member);
+    if (!player && height === 0) {
+      this.#shown.delete(member);
+      return;
+    }
+    const shown = this.#shown.get(member) ?? new Map<Shown, number>();
+    this.#shown.set(member, shown.set(medium, height));
+    player?.show(medium, height);
   }
 
   /** The session or the way to the broker changed. */
@@ -77,6 +91,9 @@ export class Others {
         this.#players.delete(member);
       }
     }
+    for (const member of this.#shown.keys()) {
+      if (!here.has(member)) this.#shown.delete(member);
+    }
     for (const { id } of near) {
       const media = new Set(MEDIA.filter((medium) => holds(this.#session, id, medium)));
       media.delete("board");
@@ -100,6 +117,7 @@ export class Others {
       if (player.state === "lost") this.#events.lost();
       this.#events.changed();
     };
+    for (const [medium, height] of this.#shown.get(member) ?? []) player.show(medium, height);
     player.expect(media);
     player.play(room, member).catch(() => this.#fail(member, player));
   }

@@ -1,5 +1,6 @@
 /** One WebRTC connection with a broker: an offer by POST, its answer, and what comes later. */
 
+import type { Height } from "./heights.ts";
 import { relays } from "./ice.ts";
 
 /** Where to offer, and what to show there. */
@@ -38,6 +39,7 @@ export class Peer {
   /** The one that the broker knows, or is being told. */
   #shown: string | null | undefined;
   #again: ReturnType<typeof setTimeout> | undefined;
+  #found = 0;
   #closed = false;
 
   constructor(door: Door) {
@@ -47,6 +49,9 @@ export class Peer {
     // the checks.
     this.pc = new RTCPeerConnection(BUNDLED);
     this.pc.addEventListener("connectionstatechange", () => this.#changed());
+    this.pc.addEventListener("icecandidate", ({ candidate }) => {
+      if (candidate?.candidate) this.#found += 1;
+    });
   }
 
   /** Offers what has been added to `pc`. */
@@ -74,17 +79,29 @@ export class Peer {
     return (await this.#call("GET", this.#resource)).json();
   }
 
+  /** Tells the broker how high pictures are shown. */
+  protected async tell(heights: readonly Height[]): Promise<void> {
+    if (!this.#resource) throw new PeerError(0, "not connected yet");
+    await this.#call("PUT", `${this.#resource}/shown`, "application/json", JSON.stringify(heights));
+  }
+
   /** Starts ICE anew, as after a change of networks: DTLS and the streams go on. */
   async restart(): Promise<void> {
     if (!this.#resource || !this.pc.remoteDescription) throw new PeerError(0, "never connected");
     await this.#relay();
     const before = this.pc.remoteDescription.sdp;
+    this.#found = 0;
     await this.pc.setLocalDescription(await this.pc.createOffer({ iceRestart: true }));
     const fragment = iceOf(this.pc.localDescription?.sdp ?? "");
     const kind = "application/trickle-ice-sdpfrag";
     const answer = await this.#call("PATCH", this.#resource, kind, fragment);
     const sdp = withIce(before, await answer.text());
     await this.pc.setRemoteDescription({ type: "answer", sdp });
+  }
+
+  /** Whether ICE has found an address of this machine since it was started last. */
+  get hasFound(): boolean {
+    return this.#found > 0;
   }
 
   /** Shows the broker a newer token, until it has seen it. */

@@ -1,6 +1,7 @@
 /** Receives everything that one member sends: sound, picture, screen and its sound. */
 
-import { Peer, redundant, type Door } from "./peer.ts";
+import { classOf, Heights, type Height } from "./heights.ts";
+import { Peer, PeerError, redundant, type Door } from "./peer.ts";
 import type { Medium } from "./protocol.ts";
 import { path } from "./publisher.ts";
 
@@ -15,6 +16,12 @@ export interface Received {
 /** Between two looks at what plays where, and how many there are. */
 const LOOK_MS = 300;
 const LOOKS = 40;
+/** After a change of what is shown how, until the broker is told; and until it is tried again. */
+const TELL_MS = 300;
+const TELL_AGAIN_MS = 2_000;
+
+/** What has a picture. */
+export type Shown = "video" | "screen";
 
 export class Player extends Peer {
   received: Received = {};
@@ -27,6 +34,9 @@ export class Player extends Peer {
   /** Packets that came in each place, and at which look there were more than before. */
   #places = new Map<string, { packets: number; grew: number }>();
   #noticed = 0;
+  #shown = new Map<Shown, number>();
+  #heights = new Heights();
+  #telling: ReturnType<typeof setTimeout> | undefined;
 
   constructor(door: Door) {
     super(door);
@@ -42,6 +52,12 @@ export class Player extends Peer {
     this.room = room;
     await this.offer(`/v1/whep/${path(`${room}/+/${member}`)}`);
     this.look();
+  }
+
+  /** A picture is shown so high, in pixels; 0 if it is not. */
+  show(medium: Shown, height: number): void {
+    this.#shown.set(medium, classOf(height));
+    this.#tellIn(TELL_MS);
   }
 
   /** Which media are to be found; the broker is asked until they are, or it takes too long. */
@@ -80,6 +96,7 @@ export class Player extends Peer {
 
   override close(): void {
     clearTimeout(this.#timer);
+    clearTimeout(this.#telling);
     super.close();
   }
 
@@ -94,6 +111,31 @@ export class Player extends Peer {
           this.#timer = setTimeout(() => this.#look(round, look + 1), LOOK_MS);
         }
       });
+  }
+
+  #tellIn(ms: number): void {
+    clearTimeout(this.#telling);
+    if (!this.closed) this.#telling = setTimeout(() => void this.#tell(), ms);
+  }
+
+  async #tell(): Promise<void> {
+    const now = [...this.#shown].map(([medium, height]) => ({ mid: this.#mid(medium), height }));
+    const news = this.#heights.news(now.filter((one): one is Height => one.mid !== null));
+    if (news.length === 0) return;
+    try {
+      await this.tell(news);
+      this.#heights.told(news);
+    } catch (error) {
+      // What the broker refused, it would refuse again.
+      const refused = error instanceof PeerError && error.status >= 400 && error.status < 429;
+      if (!refused) this.#tellIn(TELL_AGAIN_MS);
+    }
+  }
+
+  #mid(medium: Shown): string | null {
+    const track = this.received[medium];
+    const place = track && this.pc.getTransceivers().find((one) => one.receiver.track === track);
+    return place?.mid ?? null;
   }
 
   #track(mid: string): MediaStreamTrack | undefined {
@@ -114,6 +156,7 @@ export class Player extends Peer {
     const keys = ["audio", "video", "screen", "screenAudio"] as const;
     if (keys.every((key) => found[key] === this.received[key])) return;
     this.received = found;
+    this.#tellIn(TELL_MS);
     this.onstate?.();
   }
 }

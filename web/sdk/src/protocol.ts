@@ -63,6 +63,51 @@ export interface ChatLine {
   text: string;
 }
 
+/** Another way in than a page: a telephone, a room system, a player. */
+export interface Way {
+  label: string;
+  /** `tel:`, `sip:`, `sips:`, `h323:`, `rtsp:`, `rtsps:` or `https:`. */
+  uri: string;
+}
+
+/** What whoever may join a session is told before. */
+export interface Invitation {
+  tenant: string;
+  name: string;
+  title: string;
+  state: SessionState;
+  start_ms?: number;
+  end_ms?: number;
+  /** Where people join with a browser. */
+  link: string;
+  ways?: Way[];
+}
+
+/** A recording that everybody in a room watches together. */
+export interface Replay {
+  recording: string;
+  room: string;
+  /** Who began it. */
+  member?: MemberId;
+  order: number;
+  playing: boolean;
+  /** Where it was at `at_ms`, of the server's clock. */
+  position_ms: number;
+  at_ms: number;
+  /** None before it is found. */
+  length_ms?: number;
+  people?: { source: MemberId; member: MemberId }[];
+}
+
+/** A recording of a session. */
+export interface Recording {
+  id: string;
+  begin_ms: number;
+  length_ms: number;
+  /** Whether it was ended in order. */
+  over: boolean;
+}
+
 /** A session as one member sees it; who waits in the lobby sees neither rooms nor members. */
 export interface Session {
   tenant: string;
@@ -78,9 +123,13 @@ export interface Session {
   end_ms?: number;
   /** What it needs, such as a recorder, and whether that is there. */
   services?: { name: string; ready: boolean }[];
+  ways?: Way[];
   rooms?: Room[];
   chat?: ChatLine[];
   members?: Member[];
+  /** The recording that is wanted of it; whether it is made says the service `recorder`. */
+  recording?: { member?: MemberId; since_ms: number };
+  replay?: Replay;
 }
 
 interface Plan {
@@ -88,6 +137,7 @@ interface Plan {
   start_ms?: number;
   end_ms?: number;
   lobby?: boolean;
+  ways?: Way[];
 }
 
 interface OfFloor {
@@ -118,6 +168,8 @@ export type SessionEvent = { seq: number; at_ms: number } & (
   | ({ event: "withdrawn" | "released"; why: string } & OfFloor)
   | { event: "chat"; from: MemberId; to?: MemberId; room?: string; text: string }
   | { event: "reacted"; from: MemberId; room?: string; text: string }
+  | { event: "recording"; on: boolean; member?: MemberId }
+  | { event: "replay"; replay?: Replay; why?: string }
 );
 
 /** What a member may reach, and what it shows to brokers for that. */
@@ -148,7 +200,7 @@ export type Frame =
   | { type: "lobby" }
   | { type: "state"; session: Session }
   | { type: "events"; seq: number; events: SessionEvent[] }
-  | { type: "done"; id: number }
+  | { type: "done"; id: number; recordings?: Recording[] }
   | ({ type: "refused"; id?: number } & Problem)
   | { type: "bye"; why: Bye };
 
@@ -156,6 +208,7 @@ export type Frame =
 export type Command =
   | { do: "activate" | "deactivate" | "finish" | "cancel" | "leave" }
   | { do: "plan"; title?: string; lobby?: boolean }
+  | { do: "ways"; ways: Way[] }
   | { do: "lock"; locked: boolean }
   | { do: "admit" | "remove"; member: MemberId }
   | { do: "role"; member: MemberId; role: Role }
@@ -169,4 +222,8 @@ export type Command =
   | { do: "hand"; raised: boolean; member?: MemberId }
   | { do: "name"; name: string }
   | { do: "chat"; text: string; to?: MemberId }
-  | { do: "react"; text: string };
+  | { do: "react"; text: string }
+  | { do: "record"; on: boolean }
+  | { do: "replay"; recording: string }
+  | { do: "play"; playing: boolean; position_ms?: number }
+  | { do: "stop" };

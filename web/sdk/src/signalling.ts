@@ -3,7 +3,7 @@
  */
 
 import { pathOf } from "./api.ts";
-import type { Command, Frame, MemberId, Problem } from "./protocol.ts";
+import type { Command, Frame, MemberId, Problem, Recording } from "./protocol.ts";
 import { Servers } from "./servers.ts";
 
 /** Waits between attempts: short first, as most cuts are. */
@@ -48,8 +48,10 @@ export interface SignallingEvents {
   failed(problem: Problem): void;
 }
 
+type Answer = Extract<Frame, { type: "done" }>;
+
 interface Waiting {
-  resolve(): void;
+  resolve(answer: Answer): void;
   reject(problem: Problem): void;
   timer: ReturnType<typeof setTimeout>;
 }
@@ -83,13 +85,22 @@ export class Signalling {
   }
 
   /** Asks something; rejects with a `Problem`. */
-  ask(command: Command): Promise<void> {
+  async ask(command: Command): Promise<void> {
+    await this.#say(command);
+  }
+
+  /** The recordings of the session; rejects with a `Problem`. */
+  async recordings(): Promise<Recording[]> {
+    return (await this.#say({ ask: "recordings" })).recordings ?? [];
+  }
+
+  #say(question: Command | { ask: "recordings" }): Promise<Answer> {
     const socket = this.#socket;
     if (!socket || socket.readyState !== WebSocket.OPEN) {
-      return Promise.reject<void>({ code: "line", error: "not connected" } satisfies Problem);
+      return Promise.reject<Answer>({ code: "line", error: "not connected" } satisfies Problem);
     }
     const id = this.#next++;
-    socket.send(JSON.stringify({ id, ...command }));
+    socket.send(JSON.stringify({ id, ...question }));
     return new Promise((resolve, reject) => {
       const timer = setTimeout(() => this.#lost(), ANSWER_MS);
       this.#waiting.set(id, { resolve, reject, timer });
@@ -183,7 +194,7 @@ export class Signalling {
     if (!waiting) return;
     this.#waiting.delete(frame.id ?? -1);
     clearTimeout(waiting.timer);
-    if (frame.type === "done") waiting.resolve();
+    if (frame.type === "done") waiting.resolve(frame);
     else waiting.reject(frame);
   }
 

@@ -10,11 +10,16 @@ const LOOK_MS = 500;
 const SILENT_MS = 800;
 /** For so long a broker that answered is not asked again: where nobody speaks, silence is normal. */
 const TRUST_MS = 2_500;
-/** Starts of ICE with every look: browsers take a while to see that a network is back. */
+/** How long after nobody answered all are asked again. */
+const ASK_MS = 250;
+/**
+ * Starts of ICE with every look that finds nothing to try: browsers tell WebRTC of a network only some
+ * 1.5 s after it is back.
+ */
 const QUICK_STARTS = 6;
 /**
- * Between later ones, at first and at most: a long path needs several looks to get through, and a start
- * forgets what the one before has found.
+ * Between later ones, at first and at most, and from any that has found something: a long path needs
+ * several looks to get through, and a start forgets what the one before has found.
  */
 const START_MS = 1_000;
 const START_MAX_MS = 8_000;
@@ -37,9 +42,10 @@ interface Seen {
   countedAt: number;
 }
 
-/** How often ICE was started since a connection was there last, and when it may be again. */
+/** How often ICE was started since a connection was there last, when, and when it may be again. */
 interface Pace {
   starts: number;
+  at: number;
   next: number;
 }
 
@@ -52,6 +58,8 @@ export class Watch {
   #asking = false;
   #cut = false;
   #answered = -TRUST_MS;
+  #again: ReturnType<typeof setTimeout> | undefined;
+  #stopped = false;
   #online = () => void this.doubt();
 
   constructor(brokers: Brokers, events: WatchEvents) {
@@ -62,7 +70,9 @@ export class Watch {
   }
 
   stop(): void {
+    this.#stopped = true;
     clearInterval(this.#timer);
+    clearTimeout(this.#again);
     globalThis.removeEventListener?.("online", this.#online);
   }
 
@@ -109,6 +119,8 @@ export class Watch {
     const before = this.#brokers.current;
     if (!(await this.#brokers.choose())) {
       this.#interrupt(true);
+      clearTimeout(this.#again);
+      if (!this.#stopped) this.#again = setTimeout(() => void this.doubt(), ASK_MS);
       return;
     }
     if (this.#brokers.current === before) await this.#revive();
@@ -132,12 +144,13 @@ export class Watch {
   /** Whether ICE has to start anew: at once after a cut, later and later where that does not help. */
   #due(peer: Peer): boolean {
     const now = performance.now();
-    const { starts, next } = this.#paces.get(peer) ?? { starts: 0, next: 0 };
-    const stale = peer.pc.connectionState === "disconnected" && now >= next;
+    const { starts, at, next } = this.#paces.get(peer) ?? { starts: 0, at: -START_MS, next: 0 };
+    const tries = peer.hasFound && now - at < START_MS;
+    const stale = peer.pc.connectionState === "disconnected" && now >= next && !tries;
     if (!this.#cut && !stale) return false;
     const late = starts + 1 - QUICK_STARTS;
     const wait = late < 0 ? 0 : Math.min(START_MS * 2 ** late, START_MAX_MS);
-    this.#paces.set(peer, { starts: starts + 1, next: now + wait });
+    this.#paces.set(peer, { starts: starts + 1, at: now, next: now + wait });
     return true;
   }
 

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { floorOf, fold, holds, leads } from "../src/fold.ts";
+import { floorOf, fold, holds, leads, positionOf } from "../src/fold.ts";
 import type { SessionEvent } from "../src/protocol.ts";
 import { floor, member, session } from "./session.ts";
 
@@ -41,6 +41,34 @@ test("a floor is asked for, given and taken in turn", () => {
   );
   expect([holds(given, "m1", "audio"), holds(given, "m2", "audio")]).toEqual([false, true]);
   expect(floorOf(given, "main", "audio")?.queue).toEqual([]);
+});
+
+test("other plans are all of the plans", () => {
+  const plan = { title: "Later", ways: [{ label: "Berlin", uri: "tel:+49-30-1" }] };
+  const now = after(session([member("m1")]), { event: "planned", plan });
+  expect(now).toMatchObject(plan);
+  const none = fold(now, { seq: 20, at_ms: 0, event: "planned", plan: { title: "Later" } });
+  expect(none.ways).toEqual([]);
+});
+
+test("it is recorded and replayed, and no more", () => {
+  const replay = {
+    recording: "00ff", room: "main", order: 12, playing: true, position_ms: 4_000, at_ms: 50_000,
+    length_ms: 9_000,
+  };
+  const now = after(session([member("m1")]),
+    { event: "recording", on: true, member: "m1" },
+    { event: "service", name: "recorder", ready: true },
+    { event: "replay", replay },
+  );
+  expect(now.recording).toEqual({ member: "m1", since_ms: 1_000 });
+  expect(now.services).toEqual([{ name: "recorder", ready: true }]);
+  expect(now.replay).toEqual(replay);
+  expect([49_000, 52_500, 70_000].map((at) => positionOf(replay, at))).toEqual([4_000, 6_500, 9_000]);
+  expect(positionOf({ ...replay, playing: false }, 60_000)).toBe(4_000);
+  const ends = [{ event: "recording", on: false }, { event: "replay", why: "taken" }];
+  const over = ends.map((end, n) => ({ seq: 20 + n, at_ms: 0, ...end }) as SessionEvent).reduce(fold, now);
+  expect([over.recording, over.replay]).toEqual([replay, replay].map(() => undefined));
 });
 
 test("an event that was seen changes nothing, and the state that came first stays as it was", () => {

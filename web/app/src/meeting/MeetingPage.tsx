@@ -6,11 +6,14 @@ import { useMemo, useRef, useState, type ReactNode } from "react";
 import { useTranslation } from "react-i18next";
 import type { Settings } from "../settings";
 import { Logo } from "../ui/Logo";
+import { Ways } from "../ui/Ways";
 import { Chat } from "./Chat";
 import { Laid } from "./Laid";
-import { Notices } from "./Notices";
+import { Consent, Notices } from "./Notices";
 import { People } from "./People";
 import { Rising } from "./Reactions";
+import { Recordings } from "./Recordings";
+import { ReplayBar } from "./ReplayBar";
 import { Where } from "./Rooms";
 import { SettingsPanel } from "./SettingsPanel";
 import { Side } from "./Side";
@@ -21,7 +24,7 @@ import { Toolbar, type Panel } from "./Toolbar";
 import { useMeeting } from "./useMeeting";
 import { useShortcuts } from "./useShortcuts";
 import { useTools } from "./useTools";
-import { leading, lobby, me, recorded, stage, type Layout } from "./view";
+import { leading, lobby, me, recorded, stage, watched, type Layout } from "./view";
 
 /** Where whoever dictates has switched keys off: a word would press many. */
 const NO_KEYS = {};
@@ -50,6 +53,9 @@ function Waiting({ view }: { view: View }) {
       <LoaderCircle size={32} aria-hidden className="animate-spin text-accent" />
       <div role="status"><h1 className="text-xl">{t(text)}</h1></div>
       {view.phase === "lobby" && <p className="max-w-md text-dim">{t("lobby.why")}</p>}
+      <div className="w-full max-w-md text-left empty:hidden">
+        <Ways ways={view.session?.ways ?? []} heading="h2" />
+      </div>
     </main>
   );
 }
@@ -71,7 +77,10 @@ function Inside({ meeting, settings, change, view }: MeetingPageProps & { view: 
   }), [tools]);
   useShortcuts(settings.keys ? keys : NO_KEYS);
   const { session } = view;
-  const titles = { chat: t("tool.chat"), people: t("people.title"), settings: t("tool.settings") };
+  const titles = {
+    chat: t("tool.chat"), people: t("people.title"), recordings: t("tool.recordings"),
+    settings: t("tool.settings"),
+  };
   return (
     <main className="flex h-full flex-col">
       <header className="flex flex-wrap items-center justify-between gap-x-3 gap-y-1 px-4 pt-3">
@@ -88,6 +97,7 @@ function Inside({ meeting, settings, change, view }: MeetingPageProps & { view: 
             </p>
           )}
         </div>
+        <Consent view={view} />
         <Notices view={view} tools={tools} />
       </header>
       <div className="flex min-h-0 flex-1 gap-3 p-3">
@@ -103,16 +113,18 @@ function Inside({ meeting, settings, change, view }: MeetingPageProps & { view: 
           <Side title={titles[panel]} close={() => setPanel(undefined)}>
             {panel === "chat" && <Chat view={view} tools={tools} />}
             {panel === "people" && <People view={view} tools={tools} />}
+            {panel === "recordings" && <Recordings meeting={meeting} view={view} tools={tools} />}
             {panel === "settings" && <SettingsPanel switches={switches} settings={settings} change={change} />}
           </Side>
         )}
       </div>
+      {watched(view) && <ReplayBar view={view} tools={tools} />}
       <Toolbar
         meeting={meeting} view={view} tools={tools} panel={panel} open={open} unread={unread}
         waiting={leading(view) ? lobby(view).length : 0} layout={layout} lay={setLayout}
         board={board} turn={setBoard}
       />
-      <Sound view={view} />
+      <Sound view={view} speaker={settings.speakerId} />
     </main>
   );
 }

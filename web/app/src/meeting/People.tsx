@@ -4,6 +4,7 @@ import { holds, type Member, type View } from "@sangam/sdk";
 import { Check, Hand, Mic, MicOff, Pencil, Video, VideoOff, X } from "lucide-react";
 import { useTranslation } from "react-i18next";
 import { IconButton } from "../ui/IconButton";
+import { Ways } from "../ui/Ways";
 import { Lead, Moderation } from "./Moderation";
 import { Rooms, useRoomTitle } from "./Rooms";
 import type { Tools } from "./useTools";
@@ -53,6 +54,7 @@ export function People({ view, tools }: PeopleProps) {
         </List>
       ))}
       {leads && <Rooms view={view} tools={tools} />}
+      <Ways ways={view.session?.ways ?? []} heading="h3" />
     </div>
   );
 }

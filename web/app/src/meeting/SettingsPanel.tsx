@@ -25,6 +25,7 @@ export function SettingsPanel({ switches, settings, change }: SettingsProps) {
   // What is being sent changes with the choice.
   const choose = (next: Settings) => {
     change(next);
+    if (next.speakerId !== settings.speakerId) return;
     for (const medium of ["audio", "video"] as const) {
       switches.replace(medium, async () => [await open(medium, next)]).catch(() => undefined);
     }

@@ -5,7 +5,8 @@ import { Hand, MicOff, Pin, PinOff, Signal, SignalLow, SignalMedium } from "luci
 import { useTranslation } from "react-i18next";
 import { IconButton } from "../ui/IconButton";
 import { Picture } from "./Picture";
-import { hue, initials, type Tile } from "./view";
+import { useShown } from "./useShown";
+import { hue, initials, isReplayed, type Tile } from "./view";
 
 const BARS = {
   good: { icon: Signal, color: "text-accent" },
@@ -26,12 +27,19 @@ export function TileView({ tile, view, meeting, pinned, pin, small }: TileProps)
   const { t } = useTranslation();
   const { member, own, kind } = tile;
   const track = trackOf(tile, view, meeting);
-  const name = own ? t("tile.you", { name: member.name }) : member.name;
+  const medium = kind === "screen" ? "screen" : "video";
+  const seen = useShown(
+    !own && tile.picture, kind === "screen",
+    (height) => meeting.show(member.id, medium, height), `${member.id} ${medium}`,
+  );
+  const replayed = isReplayed(view, member.id);
+  const name = own ? t("tile.you", { name: member.name })
+    : replayed ? t("tile.replayed", { name: member.name }) : member.name;
   const label = kind === "screen" ? t("tile.screen", { name: member.name }) : name;
   const ring = tile.speaking ? "ring-3 ring-accent" : "ring-1 ring-line";
   return (
     <article
-      aria-label={label} data-member={member.id} data-kind={kind} data-speaking={tile.speaking}
+      ref={seen} aria-label={label} data-member={member.id} data-kind={kind} data-speaking={tile.speaking}
       className={`group relative size-full min-h-0 overflow-hidden rounded-xl bg-raised ${ring}`}
     >
       <Picture

@@ -2,16 +2,16 @@
 
 import type { Meeting, View } from "@sangam/sdk";
 import {
-  Hand, LayoutGrid, MessageSquare, Mic, MicOff, MonitorUp, MonitorX, PhoneOff, Presentation, Settings2,
+  Disc, Hand, LayoutGrid, MessageSquare, Mic, MicOff, MonitorUp, MonitorX, PhoneOff, Presentation, Settings2,
   UserSquare, Users, Video, VideoOff,
 } from "lucide-react";
 import { useTranslation } from "react-i18next";
 import { IconButton } from "../ui/IconButton";
 import { Reactions } from "./Reactions";
 import type { Tools } from "./useTools";
-import { drawing, me, place, type Layout } from "./view";
+import { drawing, me, place, presents, type Layout } from "./view";
 
-export type Panel = "chat" | "people" | "settings";
+export type Panel = "chat" | "people" | "recordings" | "settings";
 
 export interface ToolbarProps {
   meeting: Meeting;
@@ -68,6 +68,12 @@ export function Toolbar(props: ToolbarProps) {
         icon={Users} look={panel === "people" ? "on" : "plain"} pressed={panel === "people"}
         label={t("tool.people")} badge={waiting} press={() => open("people")}
       />
+      {presents(view) && (
+        <IconButton
+          icon={Disc} look={panel === "recordings" ? "on" : "plain"} pressed={panel === "recordings"}
+          label={t("tool.recordings")} press={() => open("recordings")}
+        />
+      )}
       <IconButton
         icon={layout === "grid" ? UserSquare : LayoutGrid}
         label={t(layout === "grid" ? "tool.speaker" : "tool.grid")}

@@ -1,6 +1,6 @@
 /** What the meeting shows, worked out of what the session says: no React, no browser. */
 
-import { floorOf, holds, leads, type Medium, type Member, type MemberId, type Room, type View } from "@sangam/sdk";
+import { floorOf, holds, leads, type Medium, type Member, type MemberId, type Replay, type Room, type View } from "@sangam/sdk";
 
 /** The room that everybody begins in. */
 export const MAIN = "main";
@@ -84,6 +84,41 @@ export function place(view: View, member: MemberId, medium: Medium = "audio"): n
 /** Whether somebody records: the service of that name says so. */
 export function recorded(view: View): boolean {
   return view.session?.services?.some((one) => one.name === "recorder" && one.ready) ?? false;
+}
+
+/** Whether it shall be recorded, and nobody does it yet. */
+export function awaited(view: View): boolean {
+  return view.session?.recording !== undefined && !recorded(view);
+}
+
+/** The name of who has it recorded; none if the plan or an operator does. */
+export function recorder(view: View): string | undefined {
+  const by = view.session?.recording?.member;
+  return view.session?.members?.find((one) => one.id === by)?.name;
+}
+
+/** Whether this member may show something to all. */
+export function presents(view: View): boolean {
+  return leading(view) || me(view)?.role === "presenter";
+}
+
+/** What is watched in this member's room. */
+export function watched(view: View): Replay | undefined {
+  const replay = view.session?.replay;
+  return replay?.room === me(view)?.room ? replay : undefined;
+}
+
+/** Whether a member stands for somebody of a recording. */
+export function isReplayed(view: View, member: MemberId): boolean {
+  return view.session?.replay?.people?.some((one) => one.member === member) ?? false;
+}
+
+/** Minutes and seconds, with hours where there are any. */
+export function clock(ms: number): string {
+  const seconds = Math.floor(ms / 1_000);
+  const two = (n: number) => String(n).padStart(2, "0");
+  const [h, m, s] = [Math.floor(seconds / 3_600), Math.floor(seconds / 60) % 60, seconds % 60];
+  return h > 0 ? `${h}:${two(m)}:${two(s)}` : `${m}:${two(s)}`;
 }
 
 /** How many others draw on the whiteboard. */

@@ -1,11 +1,11 @@
 /** Before a meeting: who one is, what others will see and hear, and whether the network will do. */
 
-import type { Problem } from "@sangam/sdk";
+import type { Problem, Way } from "@sangam/sdk";
 import { Mic, MicOff, Video, VideoOff } from "lucide-react";
 import { useEffect, useState, type FormEvent } from "react";
 import { Button, Input, Label, TextField } from "react-aria-components";
 import { useTranslation } from "react-i18next";
-import { devices, type Device } from "../media";
+import { devices, type Devices as Known } from "../media";
 import { Picture } from "../meeting/Picture";
 import type { Link } from "../route";
 import type { Settings } from "../settings";
@@ -13,6 +13,8 @@ import { Choice } from "../ui/Choice";
 import { IconButton } from "../ui/IconButton";
 import { Languages } from "../ui/Languages";
 import { Logo } from "../ui/Logo";
+import { LogOut } from "../ui/LogOut";
+import { Ways } from "../ui/Ways";
 import { ConnectionTest } from "./ConnectionTest";
 import { Meter } from "./Meter";
 import { useDevice, type Ready } from "./useDevice";
@@ -21,6 +23,8 @@ export interface PreJoinProps {
   link: Link;
   /** Where one has to log in first, if one has to. */
   login: string | undefined;
+  /** Other ways in, as far as they are told. */
+  ways: readonly Way[];
   settings: Settings;
   change(settings: Settings): void;
   busy: boolean;
@@ -28,7 +32,7 @@ export interface PreJoinProps {
   enter(ready: Ready): void;
 }
 
-export function PreJoin({ link, login, settings, change, busy, problem, enter }: PreJoinProps) {
+export function PreJoin({ link, login, ways, settings, change, busy, problem, enter }: PreJoinProps) {
   const { t } = useTranslation();
   const video = useDevice("video", settings.camera, settings);
   const audio = useDevice("audio", settings.microphone, settings);
@@ -74,6 +78,7 @@ export function PreJoin({ link, login, settings, change, busy, problem, enter }:
           {faults.map((one) => one && <p key={one} role="alert" className="text-sm text-warn">{t(`device.${one}`)}</p>)}
           {problem && <p role="alert" className="text-sm text-warn">{problem.error}. {problem.hint}</p>}
           {link.fault && <p role="alert" className="text-sm text-warn">{t(`login.${link.fault}`)}</p>}
+          {link.parted && <p role="status" className="text-sm text-dim">{t("login.parted")}</p>}
           {login ? (
             <a
               href={login}
@@ -90,6 +95,8 @@ export function PreJoin({ link, login, settings, change, busy, problem, enter }:
               {busy ? t("prejoin.joining") : t("prejoin.join")}
             </Button>
           )}
+          {!login && link.account && <LogOut link={link} />}
+          <Ways ways={ways} heading="h2" />
         </form>
       </div>
     </main>
@@ -120,7 +127,7 @@ function Switches({ settings, change }: Changing) {
 /** Lists fill once something was opened: before, browsers tell no names. */
 export function Devices({ settings, change, opened }: Changing & { opened: unknown }) {
   const { t } = useTranslation();
-  const [all, setAll] = useState<Record<Device, MediaDeviceInfo[]>>({ audio: [], video: [] });
+  const [all, setAll] = useState<Known>({ audio: [], video: [], speaker: [] });
   useEffect(() => {
     const look = () => void devices().then(setAll).catch(() => undefined);
     look();
@@ -143,6 +150,13 @@ export function Devices({ settings, change, opened }: Changing & { opened: unkno
         value={first(all.audio, settings.microphoneId)}
         choose={(microphoneId) => change({ ...settings, microphoneId })}
       />
+      {all.speaker.length > 0 && (
+        <Choice
+          label={t("device.speaker")} options={options(all.speaker)}
+          value={first(all.speaker, settings.speakerId)}
+          choose={(speakerId) => change({ ...settings, speakerId })}
+        />
+      )}
     </>
   );
 }
