@@ -65,6 +65,7 @@ pub(crate) fn host(
         gates: gates(broker, floors),
         heard: Box::new(move |id, records| hooks.post(id, records)),
         sessions_max: wanted.limit,
+        ways: wanted.ways.clone(),
         clock: unix_ms,
     });
     let server = server.map_err(|error| Failure::new(Exit::Failure, error.to_string()))?;

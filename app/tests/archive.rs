@@ -311,8 +311,9 @@ fn a_flipped_bit_is_found() {
     ];
     assert_eq!(run(&export).status.code(), Some(1));
     assert_eq!(std::fs::read(&film).unwrap(), b"another");
+    // The log, its catalogue, and the film.
     let files = std::fs::read_dir(folder.path()).unwrap().count();
-    assert_eq!(files, 2);
+    assert_eq!(files, 3);
 }
 
 #[test]

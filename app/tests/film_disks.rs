@@ -151,6 +151,49 @@ fn disks_come_and_go_and_die_and_the_film_stays() {
 }
 
 #[test]
+fn a_film_that_is_removed_is_gone_and_one_half_removed_goes_with_the_next_scrub() {
+    let stage = Stage::new(2);
+    let left = || [1, 2].map(|disk| pieces(&stage.disk(disk)).len());
+    let said = stage.refused(&["remove", "film"]);
+    assert!(said.contains("--yes"), "{said}");
+    let said = stage.refused(&["remove", "another", "--yes"]);
+    assert!(said.contains("no recording or film"), "{said}");
+    stage.is_played();
+    // Killed behind the first step: its blocks are all there, and nobody makes a film of them.
+    let films = stage.folder.path().join("archive/films");
+    let only = || {
+        fs::read_dir(&films)
+            .unwrap()
+            .next()
+            .unwrap()
+            .unwrap()
+            .path()
+    };
+    fs::rename(only(), only().with_extension("gone")).unwrap();
+    assert_eq!(stage.archive(&["list"]), Value::Null);
+    assert_eq!(stage.archive(&["scrub"])["films"]["removed"], 1);
+    assert_eq!((left(), fs::read_dir(&films).unwrap().count()), ([0, 0], 0));
+    // What lies on a disk that is away goes when it is back.
+    let file = stage.path("film.ts");
+    stage.archive(&["add", &file]);
+    let away = stage.folder.path().join("away");
+    fs::rename(stage.disk(2), &away).unwrap();
+    let removed = stage.archive(&["remove", "film", "--yes"]);
+    assert_eq!(removed["complete"], false);
+    fs::rename(&away, stage.disk(2)).unwrap();
+    assert_eq!(stage.archive(&["list"]), Value::Null);
+    assert!(left()[0] == 0 && left()[1] > 0, "{:?}", left());
+    stage.archive(&["scrub"]);
+    assert_eq!((left(), fs::read_dir(&films).unwrap().count()), ([0, 0], 0));
+    stage.archive(&["add", &file]);
+    assert_eq!(
+        stage.archive(&["remove", "film", "--yes"])["complete"],
+        true
+    );
+    assert_eq!(left(), [0, 0]);
+}
+
+#[test]
 fn moving_that_is_killed_goes_on_and_the_film_is_played_meanwhile() {
     let stage = Stage::new(4);
     let (mut random, mut killed) = (Random::new(7), 0);

@@ -171,6 +171,54 @@ fn a_film_is_added_and_played_by_ffmpeg_from_any_second() {
 }
 
 #[test]
+fn our_own_player_has_every_byte_of_a_film_from_its_begin_and_from_a_key_frame() {
+    let stage = Stage::new();
+    let file = stage.stream();
+    stage.archive(&["add", file.to_str().unwrap()]);
+    let server = stage.serve();
+    let original = fs::read(&file).unwrap();
+    for (start, least) in [("0", original.len()), ("5", original.len() / 4)] {
+        let out = stage.path(&format!("{start}.ts"));
+        let url = server.url("film");
+        let play = ["play", "--json", "--film", &url, "--start", start];
+        let done = run(&[&play[..], &["--out", &out, "--max-loss", "0"]].concat());
+        assert!(done.status.success(), "{}", text(&done.stderr));
+        let played = fs::read(&out).unwrap();
+        assert!(original.ends_with(&played), "from {start} s");
+        assert!(played.len() >= least, "{} from {start} s", played.len());
+        let said = text(&done.stdout);
+        let summary: Value = serde_json::from_str(said.lines().last().unwrap()).unwrap();
+        for none in ["lost", "starved", "late", "duplicates"] {
+            assert_eq!(summary[none], 0, "{none}: {summary}");
+        }
+        assert_eq!(summary["bytes"], played.len());
+    }
+    server.end();
+}
+
+#[test]
+fn our_own_player_says_what_a_server_refuses_and_where_there_is_none() {
+    let stage = Stage::new();
+    stage.archive(&["list"]);
+    let server = stage.serve();
+    let url = server.url("nothing");
+    let done = run(&["play", "--film", &url]);
+    assert_eq!(done.status.code(), Some(1));
+    assert!(text(&done.stderr).contains("404"), "{}", text(&done.stderr));
+    for (url, code) in [
+        ("http://127.0.0.1/film", 2),
+        ("rtsp://127.0.0.1:1/archive/film", 4),
+    ] {
+        assert_eq!(
+            run(&["play", "--film", url]).status.code(),
+            Some(code),
+            "{url}"
+        );
+    }
+    server.end();
+}
+
+#[test]
 fn other_files_are_put_into_a_stream_and_those_that_do_not_fit_are_explained() {
     let stage = Stage::new();
     let file = stage.film("clip.mp4", "-c:v libx264 -preset ultrafast -c:a aac", "1M");

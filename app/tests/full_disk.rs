@@ -91,6 +91,47 @@ fn a_durable_broker_whose_disk_is_full_says_which_file_and_serves_everything_els
     assert!(publisher.wait().unwrap().success());
 }
 
+/// An archive on a disk that is smaller than the film; `$1` is the sangam binary, `$2` the film.
+const LESS_THAN_A_FILM: &str = r#"
+mount -t tmpfs -o size=3m tmpfs /mnt
+archive() { "$1" archive --json --archive /mnt/archive "${@:3}"; }
+archive "$1" "$2" add "$2" && exit 1
+archive "$1" "$2" list
+archive "$1" "$2" scrub
+du -k /mnt/archive/blocks | tail -n 1
+"#;
+
+#[test]
+fn a_film_for_which_there_is_no_room_is_not_kept_in_part() {
+    let folder = tempfile::tempdir().unwrap();
+    let film = folder.path().join("film.ts");
+    let made = Command::new("ffmpeg")
+        .args("-nostdin -v error -f lavfi -i testsrc2=size=640x360:rate=25 -t 8".split(' '))
+        .args("-c:v libx264 -preset ultrafast -b:v 8M".split(' '))
+        .arg(&film)
+        .output();
+    assert!(made.unwrap().status.success());
+    let output = Command::new("unshare")
+        .args(["--user", "--map-root-user", "--mount"])
+        .args(["bash", "-c", LESS_THAN_A_FILM, "bash"])
+        .arg(env!("CARGO_BIN_EXE_sangam"))
+        .arg(&film)
+        .output()
+        .unwrap();
+    let (said, failed) = (text(&output.stdout), text(&output.stderr));
+    assert!(failed.contains("No space left"), "{failed}");
+    let mut lines = said.lines();
+    // The list is empty, and so is the disk.
+    let scrub: serde_json::Value = serde_json::from_str(lines.next().unwrap()).unwrap();
+    assert_eq!(
+        scrub["films"]["lost"],
+        serde_json::json!([]),
+        "{said}{failed}"
+    );
+    let kib = lines.next().unwrap().split_whitespace().next().unwrap();
+    assert!(kib.parse::<u64>().unwrap() < 64, "{said}");
+}
+
 #[test]
 fn a_broker_whose_log_has_no_room_serves_on() {
     let full = File::options().write(true).open("/dev/full").unwrap();

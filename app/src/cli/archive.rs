@@ -7,11 +7,12 @@ use clap::{Args, Subcommand};
 use sangam_archive::NAME_LEN_MAX;
 use sangam_client::Address;
 use sangam_model::{Filter, Topic};
+use sangam_session::limits::WORD_LEN_MAX;
 
 use super::ConfigFile;
 use super::client::{LOCAL, Peer};
 use super::net::Api;
-use super::session::Name;
+use super::session::{Name, SERVER};
 
 /// Where recordings are.
 #[derive(Args, Clone, Debug)]
@@ -119,6 +120,26 @@ pub(crate) enum ArchiveCommand {
         #[arg(long, value_name = "FILE")]
         out: PathBuf,
     },
+    /// Remove a recording or a film for good; one that is being recorded stays
+    Remove {
+        /// Recording or film: its name, its number or the begin of it
+        #[arg(value_name = "NAME")]
+        name: String,
+        /// Ask nothing
+        #[arg(long)]
+        yes: bool,
+    },
+    /// Keep what is recorded in an S3-compatible store: segments go there when they are whole.
+    /// Without a place, show it
+    Store {
+        /// Bucket, with a prefix: s3://BUCKET/PREFIX. AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY,
+        /// AWS_REGION and AWS_ENDPOINT_URL stand in the environment
+        #[arg(value_name = "PLACE")]
+        place: Option<String>,
+        /// Move nothing there any more; what is there stays, and is played from there
+        #[arg(long, conflicts_with = "place")]
+        off: bool,
+    },
     /// Read everything, compare checksums, end what a crash interrupted, and make again what is
     /// damaged of films
     Scrub,
@@ -127,8 +148,12 @@ pub(crate) enum ArchiveCommand {
     /// Add, remove and show the disks on which films are
     #[command(subcommand)]
     Disk(DiskCommand),
-    /// Bring the blocks of films to where they belong since disks came or went; `sangam archive
-    /// serve` does so by itself
+    /// Add, remove and show the nodes of the archive: machines with disks that keep and send its
+    /// films together
+    #[command(subcommand)]
+    Node(NodeCommand),
+    /// Bring the blocks of films to where they belong since disks came or went, and whole segments
+    /// of recordings to the archive's store; `sangam archive serve` does so by itself
     Settle {
         /// MiB that are moved in a second at most [default: as fast as it goes]
         #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(1..))]
@@ -137,6 +162,35 @@ pub(crate) enum ArchiveCommand {
     /// Serve the recordings by RTSP, rtsp://HOST:PORT/archive/RECORDING, and with --broker what is
     /// published now, rtsp://HOST:PORT/live/TOPIC
     Serve(Box<ArchiveServeArgs>),
+    /// Record sessions when their chairs, programs or plans want it, and replay them there
+    Recorder(Box<RecorderArgs>),
+}
+
+/// Options of `sangam archive recorder`.
+#[derive(Args, Debug)]
+pub(crate) struct RecorderArgs {
+    /// Session server whose sessions are recorded, http://HOST:PORT; repeat it for all that share
+    /// sessions
+    #[arg(long, value_name = "URL", default_value = SERVER)]
+    pub(crate) server: Vec<String>,
+    /// The operator's token of those servers; not needed on the same machine where none is
+    /// configured
+    #[arg(
+        long,
+        value_name = "TOKEN",
+        env = "SANGAM_API_TOKEN",
+        hide_env_values = true
+    )]
+    pub(crate) api_token: Option<String>,
+    /// Broker to record from and to replay through: HOST:PORT, or with quic://, tcp://, tls://,
+    /// ws:// or wss:// in front; repeat it for other ways to the same broker, best first
+    #[arg(long, visible_alias = "broker", value_name = "ADDRESS", default_value = LOCAL)]
+    pub(crate) from: Vec<Address>,
+    #[command(flatten)]
+    pub(crate) peer: Peer,
+    /// Its name among recorders, of a-z, A-Z, 0-9, '-', '_' and '.' [default: a new one]
+    #[arg(long, value_name = "NAME", value_parser = recorder)]
+    pub(crate) name: Option<String>,
 }
 
 /// What to do with disks.
@@ -146,10 +200,13 @@ pub(crate) enum DiskCommand {
     List,
     /// Add a disk: its share of the blocks goes to it
     Add {
-        /// Folder on the disk, which is made
-        #[arg(value_name = "DIR")]
+        /// Folder on the disk, which is made, or a bucket of an S3-compatible store,
+        /// s3://BUCKET/PREFIX: AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION and
+        /// AWS_ENDPOINT_URL stand in the environment
+        #[arg(value_name = "PLACE")]
         place: String,
-        /// Its share against the others' [default: its size in GiB]
+        /// Its share against the others' [default: its size in GiB; of a bucket, that of the
+        /// largest other]
         #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_048_576))]
         weight: Option<u32>,
     },
@@ -158,6 +215,32 @@ pub(crate) enum DiskCommand {
         /// Its number or folder
         #[arg(value_name = "DISK")]
         disk: String,
+    },
+}
+
+/// What to do with nodes.
+#[derive(Debug, Subcommand)]
+pub(crate) enum NodeCommand {
+    /// Show the nodes
+    List,
+    /// Make this archive's folder a node, which `sangam archive serve` runs: the first of its
+    /// archive, or with --join one of another's
+    Add {
+        /// Where the other nodes reach it, HOST:PORT
+        #[arg(value_name = "ADDRESS")]
+        address: String,
+        /// A node of the archive, which must be running
+        #[arg(long, value_name = "ADDRESS", requires = "key")]
+        join: Option<String>,
+        /// The archive's key: nodes.key of the first node's folder
+        #[arg(long, value_name = "FILE", requires = "join")]
+        key: Option<PathBuf>,
+    },
+    /// Let a node go, be it well or dead: its blocks go to the others, or are made again from them
+    Remove {
+        /// Its number or address
+        #[arg(value_name = "NODE")]
+        node: String,
     },
 }
 
@@ -229,10 +312,37 @@ pub(crate) struct ArchiveServeArgs {
     /// Of each, those of one address [default: 256]
     #[arg(long, value_name = "N")]
     pub(crate) players_per_address: Option<usize>,
+    /// Mbit of films that this machine sends in a second, on average; beyond, players are refused
+    /// [default: as many as its processor and disks carry]
+    #[arg(long, value_name = "MBIT", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) bandwidth: Option<u64>,
+    /// Refuse no player for what a film needs: for experiments
+    #[arg(long)]
+    pub(crate) no_admission: bool,
+    /// File to which a line of JSON is added every two seconds: players, bytes, blocks, processor
+    #[arg(long, value_name = "FILE")]
+    pub(crate) statistics: Option<PathBuf>,
+    /// MiB of blocks of films in memory [default: 256]
+    #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(1..=1_048_576))]
+    pub(crate) cache: Option<u64>,
+    /// Address to listen on for other nodes [default: the one of `sangam archive node add`]
+    #[arg(long, value_name = "ADDR")]
+    pub(crate) node_listen: Option<SocketAddr>,
     /// MiB of films that are moved between disks in a second at most, when disks came or went; 0
     /// leaves that to `sangam archive settle`
     #[arg(long, value_name = "MIB", default_value_t = 16)]
     pub(crate) move_rate: u64,
+}
+
+/// A name of a recorder.
+fn recorder(text: &str) -> Result<String, String> {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
+    if text.is_empty() || text.len() > WORD_LEN_MAX || !text.bytes().all(plain) {
+        return Err(format!(
+            "a recorder's name has 1 to {WORD_LEN_MAX} letters and digits"
+        ));
+    }
+    Ok(text.to_owned())
 }
 
 /// A name that fits a recording.

@@ -13,7 +13,7 @@ use crate::config::MediaSpec;
 pub(super) const LOCAL: &str = "udp://127.0.0.1:4600";
 
 /// How a client reaches its broker.
-#[derive(Args, Debug, Default)]
+#[derive(Args, Clone, Debug, Default)]
 pub(crate) struct Peer {
     /// Use TCP where the address says nothing else
     #[arg(long, global = true)]
@@ -95,8 +95,39 @@ pub(crate) struct PlayArgs {
     #[command(flatten)]
     pub(crate) peer: Peer,
     /// Topic or filter, such as 'demo/#'; may be repeated
-    #[arg(long, value_name = "FILTER", value_parser = Filter::new, required = true)]
+    #[arg(
+        long,
+        value_name = "FILTER",
+        value_parser = Filter::new,
+        required_unless_present = "film"
+    )]
     pub(crate) topic: Vec<Filter>,
+    /// Play a film of an archive instead: rtsp://HOST:8554/archive/FILM, each block from the node
+    /// that has it; --out FILE takes the transport stream as it is, --out - gives it to a pipe
+    #[arg(
+        long,
+        value_name = "URL",
+        conflicts_with_all = ["topic", "reliable", "rtp", "sdp", "max_latency"]
+    )]
+    pub(crate) film: Option<String>,
+    /// Begin at this second of the film
+    #[arg(long, value_name = "SECONDS", default_value_t = 0, requires = "film")]
+    pub(crate) start: u64,
+    /// By which curve the film is sent
+    #[arg(long, value_enum, default_value_t, requires = "film")]
+    pub(crate) pace: FilmPace,
+    /// The film's buffer, in seconds of its mean rate
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        default_value_t = 4,
+        value_parser = clap::value_parser!(u8).range(1..=120),
+        requires = "film"
+    )]
+    pub(crate) buffer: u8,
+    /// Let one node send all of the film, as ordinary players do
+    #[arg(long, requires = "film")]
+    pub(crate) relay: bool,
     /// Print the events of reliable topics, each as a line
     #[arg(long, conflicts_with_all = ["rtp", "sdp", "out", "max_loss", "max_latency"])]
     pub(crate) reliable: bool,
@@ -127,6 +158,16 @@ pub(crate) struct PlayArgs {
     /// End with exit code 10 if the 99th percentile of the latency exceeds so many milliseconds
     #[arg(long, value_name = "MS")]
     pub(crate) max_latency: Option<f64>,
+}
+
+/// How fast a film comes before its client asks for more or for less.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum FilmPace {
+    /// As its own clock says
+    #[default]
+    Clock,
+    /// Evenly, at its mean rate: wants a buffer that is deep enough for its longest rich scene
+    Average,
 }
 
 /// Receivers for live media.

@@ -15,11 +15,11 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub(crate) use archive::{
-    AddArgs, ArchiveArgs, ArchiveCommand, ArchiveServeArgs, DiskCommand, Place, RecordArgs,
-    ReplayArgs,
+    AddArgs, ArchiveArgs, ArchiveCommand, ArchiveServeArgs, DiskCommand, NodeCommand, Place,
+    RecordArgs, RecorderArgs, ReplayArgs,
 };
 pub(crate) use ca::{CaCommand, CaIssueArgs, InitArgs, RequestArgs, RevokeArgs, SignArgs};
-pub(crate) use client::{DemoArgs, Jitter, Peer, PlayArgs, PublishArgs};
+pub(crate) use client::{DemoArgs, FilmPace, Jitter, Peer, PlayArgs, PublishArgs};
 pub(crate) use lifetime::Lifetime;
 pub(crate) use net::{Api, MonitorArgs, NetArgs, NetCommand};
 pub(crate) use serve::ServeArgs;

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use sangam_client::Address;
+use sangam_session::Way;
 
 use super::Lifetime;
 use super::client::LOCAL;
@@ -56,9 +57,16 @@ pub(crate) enum SessionCommand {
         /// Participants and observers wait until a chair lets them in
         #[arg(long)]
         lobby: bool,
+        /// It is recorded from its beginning on, and does not begin without a recorder
+        #[arg(long)]
+        record: bool,
         /// Service without which it does not begin; may be repeated
         #[arg(long, value_name = "NAME")]
         needs: Vec<String>,
+        /// Another way in than the page, such as 'Berlin, freephone=tel:+49-30-1234'; may be
+        /// repeated [default: those of the server]
+        #[arg(long = "way", value_name = "LABEL=URI", value_parser = way)]
+        ways: Vec<Way>,
     },
     /// List the sessions
     List,
@@ -163,4 +171,16 @@ pub(super) fn name(text: &str) -> Result<Name, String> {
         tenant: id.tenant,
         name: id.name,
     })
+}
+
+/// LABEL=URI.
+fn way(text: &str) -> Result<Way, String> {
+    let (label, uri) = text
+        .split_once('=')
+        .ok_or("write LABEL=URI, such as 'Berlin=tel:+49-30-1234'")?;
+    let way = Way {
+        label: label.to_owned(),
+        uri: uri.to_owned(),
+    };
+    way.checked().map_err(|refusal| refusal.to_string())
 }

@@ -15,6 +15,7 @@ use tokio::net::{TcpListener, TcpSocket};
 use tokio::runtime::Builder;
 use tokio::sync::Notify;
 
+use super::archive::Recorder;
 use super::config;
 use crate::auth::Tokens;
 use crate::cli::ServeArgs;
@@ -82,16 +83,13 @@ async fn serve(
     let floors = sessions::keep_gates(&broker)?;
     let boards = floors.boards();
     let hosting = sessions::host((&config, address), &access, (&broker, floors))?;
+    let reached = (address, broker.addresses().udp.as_slice());
+    let recorder = Recorder::start(&config, reached, tokens.is_some())?;
     let started = Instant::now();
-    let plans_by = config.routing.method.plans();
-    if let Some(method) = plans_by {
+    if let Some(method) = config.routing.method.plans() {
         plans::follow(&broker, method)?;
     }
-    let sampler = Sampler::new((&config.broker.name, &config.broker.region), started);
-    let sampler = sampler.planned_by(plans_by);
-    let watch = (Thresholds::new(config.rules()), follow(Some(&broker)));
-    let monitor = Monitor::start(&broker, sampler, watch);
-    let monitor = monitor.map_err(io("cannot watch the broker"))?;
+    let monitor = watched(&config, &broker, started)?;
     let state = Arc::new(http::State {
         broker,
         webrtc,
@@ -129,14 +127,24 @@ async fn serve(
             },
         }
     }
+    tokio::select! {
+        ended = &mut served => return ended.map_err(io("HTTP")),
+        () = recorder.end() => {}
+    }
     drain(&broker).await;
     drop(broker);
     tracing::info!("stopping");
     stopping.notify_one();
-    match tokio::time::timeout(GRACE, served).await {
-        Ok(ended) => ended.map_err(io("HTTP")),
-        Err(_) => Ok(()),
-    }
+    let ended = tokio::time::timeout(GRACE, served).await;
+    ended.map_or(Ok(()), |ended| ended.map_err(io("HTTP")))
+}
+
+/// Reports on the broker each second.
+fn watched(config: &Config, broker: &Arc<Broker>, started: Instant) -> Result<Monitor, Failure> {
+    let sampler = Sampler::new((&config.broker.name, &config.broker.region), started);
+    let sampler = sampler.planned_by(config.routing.method.plans());
+    let watch = (Thresholds::new(config.rules()), follow(Some(broker)));
+    Monitor::start(broker, sampler, watch).map_err(io("cannot watch the broker"))
 }
 
 /// Lets streams and clients find another way, where there is one.

@@ -19,7 +19,7 @@ pub(super) enum Kind {
 }
 
 /// All keys with dots between; tables in arrays (`link`, `leg`) stand without an index.
-pub(super) const KEYS: [(&str, Kind); 117] = [
+pub(super) const KEYS: [(&str, Kind); 122] = [
     ("broker.name", Kind::Text),
     ("broker.region", Kind::Text),
     ("broker.data_dir", Kind::Text),
@@ -87,6 +87,8 @@ pub(super) const KEYS: [(&str, Kind); 117] = [
     ("rtsp.ingest_credentials", Kind::Text),
     ("rtsp.players", Kind::Number),
     ("rtsp.players_per_address", Kind::Number),
+    ("rtsp.bandwidth", Kind::Number),
+    ("rtsp.admission", Kind::Switch),
     ("auth.required", Kind::Switch),
     ("auth.keys", Kind::Texts),
     ("auth.keys.kid", Kind::File),
@@ -100,6 +102,9 @@ pub(super) const KEYS: [(&str, Kind); 117] = [
     ("sessions.tenant", Kind::Text),
     ("sessions.link", Kind::Text),
     ("sessions.limit", Kind::Number),
+    ("sessions.ways.label", Kind::File),
+    ("sessions.ways.uri", Kind::File),
+    ("sessions.archive", Kind::Text),
     ("sessions.url", Kind::Text),
     ("sessions.etcd", Kind::Texts),
     ("sessions.etcd_prefix", Kind::Text),

@@ -195,3 +195,25 @@ fn groups_share_no_port_with_clients_and_are_for_more_than_one() {
     assert!(text.contains("multicast.port: a port of its own"), "{text}");
     assert!(text.contains("multicast.clients: at least 2"), "{text}");
 }
+
+#[test]
+fn ways_into_sessions_have_to_lead_somewhere_for_every_name() {
+    let ways =
+        |uri: &str| format!("[sessions]\nways = [{{ label = \"Room\", uri = \"{uri}\" }}]\n");
+    let good = from(&ways("sip:{session}.{tenant}@sip.example.org"), &[]).unwrap();
+    assert_eq!(good.sessions.ways.len(), 1);
+    for (uri, word) in [
+        ("javascript:alert('{session}')", "begins with"),
+        ("sip:{room}@sip.example.org", "%XX"),
+        (&format!("https://{}/{{session}}", "x".repeat(460)), "512"),
+    ] {
+        let text = complaint(&ways(uri), &[]);
+        assert!(
+            text.contains(":2: ") && text.contains(word),
+            "{uri}: {text}"
+        );
+    }
+    let strange = "[sessions]\nways = [{ name = \"Room\", uri = \"tel:1\" }]\n";
+    let text = complaint(strange, &[]);
+    assert!(text.contains("sessions.ways.name"), "{text}");
+}

@@ -252,6 +252,7 @@ impl Config {
             },
             sessions: Sessions {
                 enabled: true,
+                archive: Some(PathBuf::from("archive")),
                 ..Sessions::default()
             },
             ..Self::default()

@@ -22,6 +22,9 @@ pub(crate) struct Rtsp {
     pub(crate) ingest_credentials: Option<PathBuf>,
     pub(crate) players: usize,
     pub(crate) players_per_address: usize,
+    /// Mbit in a second; 0: as many as processor and disks carry.
+    pub(crate) bandwidth: u64,
+    pub(crate) admission: bool,
 }
 
 impl Default for Rtsp {
@@ -36,6 +39,8 @@ impl Default for Rtsp {
             ingest_credentials: None,
             players: 1_024,
             players_per_address: 256,
+            bandwidth: 0,
+            admission: true,
         }
     }
 }

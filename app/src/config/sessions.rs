@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 
 use sangam_control::monitor::webhook::Url;
+use sangam_session::limits::{LEVEL_LEN_MAX, WAYS_MAX};
+use sangam_session::{SessionId, Way};
 use serde::{Deserialize, Serialize};
 
 use super::SECRET_LEN_MIN;
@@ -21,6 +23,9 @@ pub(crate) struct Sessions {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) link: Option<String>,
     pub(crate) limit: usize,
+    pub(crate) ways: Vec<Way>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) archive: Option<PathBuf>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) url: Option<String>,
     pub(crate) etcd: Vec<String>,
@@ -44,6 +49,8 @@ impl Default for Sessions {
             tenant: "meet".to_owned(),
             link: None,
             limit: LIMIT,
+            ways: Vec::new(),
+            archive: None,
             url: None,
             etcd: Vec::new(),
             etcd_prefix: "/sangam/".to_owned(),
@@ -60,7 +67,7 @@ impl Sessions {
     /// Everything that does not fit, as (name of the key, what to do).
     pub(super) fn faults(&self) -> Vec<(&'static str, String)> {
         let mut faults = Vec::new();
-        if sangam_session::SessionId::new(&self.tenant, "any").is_err() {
+        if SessionId::new(&self.tenant, "any").is_err() {
             faults.push((
                 "tenant",
                 "write one level of a topic, such as meet".to_owned(),
@@ -84,11 +91,25 @@ impl Sessions {
                 faults.push(("webhooks", wrong));
             }
         }
+        faults.extend(self.ways_fault().map(|wrong| ("ways", wrong)));
         let secret = self.webhook_secret.as_deref().unwrap_or_default();
         if !self.webhooks.is_empty() && secret.len() < SECRET_LEN_MIN {
             let wrong = format!("webhooks are signed: at least {SECRET_LEN_MIN} characters");
             faults.push(("webhook_secret", wrong));
         }
         faults
+    }
+
+    /// What is wrong with the ways in, which have to fit the longest names.
+    fn ways_fault(&self) -> Option<String> {
+        if self.ways.len() > WAYS_MAX {
+            return Some(format!("write up to {WAYS_MAX} ways in"));
+        }
+        let longest = "x".repeat(LEVEL_LEN_MAX);
+        let id = SessionId::new(&longest, &longest).ok()?;
+        self.ways.iter().find_map(|way| {
+            let wrong = way.of(&id).checked().err()?;
+            Some(format!("{:?}, {:?}: {wrong}", way.label, way.uri))
+        })
     }
 }

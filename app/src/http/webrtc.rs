@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::Router;
+use axum::body::Bytes;
 use axum::extract::{ConnectInfo, DefaultBodyLimit, Path};
 use axum::http::header::{ACCEPT, ALLOW, CONTENT_TYPE, ETAG, LOCATION};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
@@ -12,11 +13,14 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{post, put};
 use sangam_control::Problem;
 use sangam_model::{Filter, Topic};
-use sangam_webrtc::{Join, JoinError, Joined, OFFER_LEN_MAX, OfferError, PeerId, WebRtc, Wish};
+use sangam_webrtc::{
+    Join, JoinError, Joined, OFFER_LEN_MAX, OfferError, PeerId, Shown, WebRtc, Wish,
+};
 use sangam_wire::Refusal;
+use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{Shared, State, ice};
+use super::{Shared, State, access, ice};
 
 const SDP: &str = "application/sdp";
 const FRAGMENT: &str = "application/trickle-ice-sdpfrag";
@@ -31,6 +35,7 @@ pub(super) fn routes() -> Router<Arc<State>> {
         .route("/v1/whep/{*topic}", post(play).options(accepts))
         .route("/v1/webrtc/{id}", peer)
         .route("/v1/webrtc/{id}/token", put(renew))
+        .route("/v1/webrtc/{id}/shown", put(show))
         .layer(DefaultBodyLimit::max(OFFER_LEN_MAX))
 }
 
@@ -116,6 +121,35 @@ async fn renew(
     if let Some(token) = token {
         ask(&state, move |gateway| gateway.renew(id, token, caller.ip())).await?;
     }
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// How high the peer shows a video; 0 if it does not.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Height {
+    mid: String,
+    height: u16,
+}
+
+/// How high the peer shows the videos that it receives.
+async fn show(
+    state: Shared,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Result<StatusCode, Problem> {
+    state.access.client_token(&headers)?;
+    access::is_json(&headers)?;
+    let id: PeerId = id.parse().map_err(refused)?;
+    let told: Vec<Height> = serde_json::from_slice(&body).map_err(|error| {
+        Problem::bad(format!("the heights: {error}"))
+            .hint(r#"send [{"mid": "2", "height": 360}], pixels for each video"#)
+    })?;
+    let shown = told.into_iter();
+    let shown = shown.map(|Height { mid, height }| Shown { mid, height });
+    let shown = shown.collect();
+    ask(&state, move |gateway| gateway.show(id, shown)).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -207,6 +241,7 @@ fn refused(error: JoinError) -> Problem {
             Problem::unauthorized(message)
         }
         JoinError::Unknown => Problem::not_found(message),
+        JoinError::TooOften => Problem::new(StatusCode::TOO_MANY_REQUESTS, message),
         JoinError::Refused(_) | JoinError::Full | JoinError::Stopping => {
             Problem::unavailable(message)
         }

@@ -29,7 +29,10 @@ pub(super) fn run(place: &Place, args: &AddArgs, as_json: bool) -> Result<(), Fa
         let message = format!("{}: no name for a film", args.file.display());
         Failure::new(Exit::Usage, message).hint("give it one by --name")
     })?;
-    if super::all(place)?.iter().any(|one| one.name == name) {
+    if super::matching(place, &name)?
+        .iter()
+        .any(|one| one.name == name)
+    {
         let message = format!("there is a recording {name:?} already");
         return Err(Failure::new(Exit::Failure, message).hint("give it another one by --name"));
     }

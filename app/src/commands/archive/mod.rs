@@ -1,30 +1,38 @@
 //! `sangam archive`: what is recorded, and files made of it.
 
 mod add;
+mod capture;
 mod disk;
 mod export;
 mod list;
 mod mover;
+mod node;
+mod nodes;
 mod progress;
 mod readiness;
 mod record;
+mod recorder;
+mod remove;
 mod replay;
 mod scrub;
 mod serve;
 mod settle;
+mod statistics;
 mod status;
+mod store;
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use sangam_archive::blocks::BlockError;
 use sangam_archive::films::{FilmError, Films};
 use sangam_archive::segment::Gaps;
-use sangam_archive::{Archive, Recording};
+use sangam_archive::{Archive, Catalogue, Recording};
 
 use crate::cli::{ArchiveArgs, ArchiveCommand, Place};
 use crate::exit::{Exit, Failure, io};
 
 pub(super) use record::run as record;
+pub(super) use recorder::Beside as Recorder;
 pub(super) use replay::run as replay;
 
 /// Does what is asked of an archive.
@@ -35,11 +43,17 @@ pub(super) fn run(args: &ArchiveArgs, json: bool) -> Result<(), Failure> {
         ArchiveCommand::Export { recording, out } => {
             export::run(&args.place, (recording, out), json)
         }
+        ArchiveCommand::Remove { name, yes } => remove::run(&args.place, (name, *yes), json),
+        ArchiveCommand::Store { place, off } => {
+            store::run(&args.place, (place.as_deref(), *off), json)
+        }
         ArchiveCommand::Scrub => scrub::run(&args.place, json),
         ArchiveCommand::Status => status::run(&args.place, json),
         ArchiveCommand::Disk(command) => disk::run(&args.place, command, json),
+        ArchiveCommand::Node(command) => node::run(&args.place, command, json),
         ArchiveCommand::Settle { rate } => settle::run(&args.place, *rate, json),
         ArchiveCommand::Serve(options) => serve::run(&args.place, options, json),
+        ArchiveCommand::Recorder(options) => recorder::run(&args.place, options),
     }
 }
 
@@ -75,20 +89,22 @@ fn now() -> u64 {
 
 /// The recording with this name, or whose number begins so.
 fn find(place: &Place, wanted: &str) -> Result<Recording, Failure> {
-    let all = all(place)?;
-    let fits = |recording: &&Recording| {
-        recording.name == wanted || recording.id.to_string().starts_with(wanted)
-    };
-    let mut found: Vec<_> = all.iter().filter(fits).collect();
+    let mut found = matching(place, wanted)?;
     let wrong = |message: String| {
         let hint = "`sangam archive list` shows what there is";
         Err(Failure::new(Exit::Usage, message).hint(hint))
     };
     match (found.pop(), found.len()) {
-        (Some(recording), 0) => Ok(recording.clone()),
+        (Some(recording), 0) => Ok(recording),
         (None, _) => wrong(format!("there is no recording {wanted:?}")),
         (Some(_), more) => wrong(format!("{} recordings are called {wanted:?}", more + 1)),
     }
+}
+
+/// All recordings with this name, or whose number begins so.
+fn matching(place: &Place, wanted: &str) -> Result<Vec<Recording>, Failure> {
+    let found = Catalogue::new(Archive::new(&place.folder)).find(wanted);
+    found.map_err(io(place.folder.display()))
 }
 
 fn all(place: &Place) -> Result<Vec<Recording>, Failure> {

@@ -68,6 +68,9 @@ fn work(films: &Films, rate: u64, stop: &Stop) {
         if tried.is_some_and(is_soon) {
             continue;
         }
+        if !films.leads_moves(&roster) {
+            continue;
+        }
         let throttle = Throttle::new(Some(rate), stop);
         match films.settle(Look::Name, &mut |step| throttle.wait(step.written)) {
             Ok(report) if report.is_complete => {

@@ -1,6 +1,6 @@
 //! `sangam archive scrub`: is everything still there?
 
-use sangam_archive::{Archive, Medium, segment};
+use sangam_archive::{Archive, Catalogue, Medium, segment};
 use serde_json::json;
 
 use super::progress::Progress;
@@ -14,6 +14,7 @@ pub(super) fn run(place: &Place, as_json: bool) -> Result<(), Failure> {
     let wrong = || io(place.folder.display());
     let archive = Archive::new(&place.folder);
     let repaired = archive.repair(super::now()).map_err(wrong())?;
+    let removed = archive.finish_removals().map_err(wrong())?;
     let medium = archive.reader();
     let segments = medium.list().map_err(wrong())?;
     let total = segments.iter().map(|(_, len)| len).sum();
@@ -36,11 +37,12 @@ pub(super) fn run(place: &Place, as_json: bool) -> Result<(), Failure> {
         }
     }
     drop(progress);
+    Catalogue::new(archive).rebuild().map_err(wrong())?;
     let films = settle::scrub(place)?;
     if as_json {
         output::json_line(&json!({
             "segments": segments.len(), "bytes": total, "repaired": repaired, "damaged": damaged,
-            "films": settle::to_json(&films),
+            "removed": removed.segments, "films": settle::to_json(&films),
         }));
     } else {
         output::line(&format!(

@@ -13,6 +13,9 @@ use sangam_rtsp::{Counted, Credentials, Links, Rtsp, Settings};
 use serde_json::{Map, Value, json};
 
 use super::mover::Mover;
+use super::nodes::Nodes;
+use super::statistics::Statistics;
+use super::store::Carrier;
 use crate::cli::{ArchiveServeArgs, Place};
 use crate::commands::config;
 use crate::commands::peer::{self, Length, Pass};
@@ -35,7 +38,10 @@ const HEAD: [&str; 3] = ["COUNT", "WHAT", "NUMBER"];
 pub(super) fn run(place: &Place, options: &ArchiveServeArgs, as_json: bool) -> Result<(), Failure> {
     let stop = Stop::on_signals().map_err(io("cannot wait for signals"))?;
     let config = configuration(options)?;
-    let settings = settings(place, &config.rtsp)?;
+    let mut settings = settings(place, &config.rtsp)?;
+    if let Some(blocks) = options.cache {
+        settings.blocks_max = usize::try_from(blocks).unwrap_or(usize::MAX);
+    }
     let (live, mut pass) = broker(&config.rtsp, options)?.unzip();
     // A second one, as a publisher does not hear itself.
     let ingest = match config.rtsp.ingest {
@@ -56,8 +62,11 @@ pub(super) fn run(place: &Place, options: &ArchiveServeArgs, as_json: bool) -> R
         .map(|address| http::Aside::start(address, Arc::clone(&server)));
     let http = http.transpose()?;
     let mover = Mover::start(place, options.move_rate, &stop)?;
+    let carrier = Carrier::start(place, Some(options.move_rate), &stop)?;
+    let nodes = Nodes::start(&server, options.node_listen, &stop)?;
     announce(&server, (is_live, http.as_ref()), as_json);
     let mut live = Live::new();
+    let mut statistics = Statistics::open(options.statistics.as_deref())?;
     while !stop.is_set() {
         let second = Length::new(Some(SECOND.as_secs()));
         while !stop.is_set() && !second.is_over() {
@@ -67,6 +76,7 @@ pub(super) fn run(place: &Place, options: &ArchiveServeArgs, as_json: bool) -> R
             server.set_token(token);
         }
         shown.renew(&server);
+        statistics.write(&server);
         match as_json {
             true => output::json_line(&to_json("second", &server.counts())),
             false => live.show(&text(&server.counts())),
@@ -76,6 +86,8 @@ pub(super) fn run(place: &Place, options: &ArchiveServeArgs, as_json: bool) -> R
         output::json_line(&to_json("summary", &server.counts()));
     }
     mover.end();
+    carrier.end();
+    nodes.end();
     Ok(())
 }
 
@@ -110,6 +122,8 @@ fn configuration(options: &ArchiveServeArgs) -> Result<Config, Failure> {
     path(&options.certificate, &mut tls.certificate);
     path(&options.key, &mut tls.key);
     rtsp.players = options.players.unwrap_or(rtsp.players);
+    rtsp.bandwidth = options.bandwidth.unwrap_or(rtsp.bandwidth);
+    rtsp.admission &= !options.no_admission;
     let per_address = options.players_per_address;
     rtsp.players_per_address = per_address.unwrap_or(rtsp.players_per_address);
     let wrong = check(&config);
@@ -154,6 +168,8 @@ fn settings(place: &Place, rtsp: &Section) -> Result<Settings, Failure> {
         connections_max,
         sessions_max: rtsp.players,
         per_address: rtsp.players_per_address,
+        bits_max: (rtsp.bandwidth > 0).then(|| rtsp.bandwidth.saturating_mul(1_000_000)),
+        admits_all: !rtsp.admission,
         ..Settings::default()
     })
 }

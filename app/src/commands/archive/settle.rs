@@ -3,6 +3,7 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
+use sangam_archive::Archive;
 use sangam_archive::blocks::Look;
 use sangam_archive::films::{Progress as Step, Report};
 use serde_json::{Value, json};
@@ -68,11 +69,36 @@ pub(super) fn run(place: &Place, rate: Option<u64>, as_json: bool) -> Result<(),
     });
     drop(progress);
     let report = report.map_err(|error| failure(&error))?;
+    let throttle = Throttle::new(rate, &stop);
+    let archive = Archive::new(&place.folder);
+    let moved = archive.move_out(&mut |bytes| throttle.wait(bytes));
+    let moved = moved.map_err(io(place.folder.display()))?;
     match as_json {
-        true => output::json_line(&to_json(&report)),
-        false => show(&report),
+        true => {
+            let mut line = to_json(&report);
+            line["segments"] = moved.segments.into();
+            line["segment_bytes"] = moved.bytes.into();
+            output::json_line(&line);
+        }
+        false => {
+            show(&report);
+            if moved.segments > 0 {
+                let (segments, bytes) = (moved.segments, moved.bytes);
+                output::line(&format!(
+                    "{segments} segments of recordings, {bytes} bytes, are in the store now"
+                ));
+            }
+        }
     }
-    judge(&report)
+    judge(&report)?;
+    match moved.failed.1 {
+        None => Ok(()),
+        Some(reason) => {
+            let message = format!("recordings are not all in the store: {reason}");
+            let hint = "they stay here until they are; try again later";
+            Err(Failure::new(Exit::Failure, message).hint(hint))
+        }
+    }
 }
 
 /// Reads every block, and makes again what is damaged.
@@ -107,6 +133,12 @@ pub(super) fn show(report: &Report) {
             report.cleared
         ));
     }
+    if report.removed > 0 {
+        output::line(&format!(
+            "{} films are removed to their end",
+            report.removed
+        ));
+    }
     for disk in &report.gone {
         output::line(&format!(
             "disk {disk} is gone: nothing of this archive needs it"
@@ -131,6 +163,7 @@ pub(super) fn to_json(report: &Report) -> Value {
         "failed": report.failed.0,
         "learned": report.learned,
         "cleared": report.cleared,
+        "removed": report.removed,
         "gone": report.gone,
         "complete": report.is_complete,
     })

@@ -84,9 +84,11 @@ fn brokers(folder: &Path) -> Result<[DemoBroker; 2], Failure> {
         let file = folder.join(format!("{name}.toml"));
         let (own, other) = (http[at], origin(http[1 - at]));
         let hosts = at == 0;
+        let archive = folder.join("archive").display().to_string();
         let text = format!(
             "[listen]\nhttp = \"{own}\"\nwebrtc = [\"127.0.0.1:0\"]\n\n\
-             [page]\nbrokers = [\"{other}\"]\n\n[sessions]\nenabled = {hosts}\n"
+             [page]\nbrokers = [\"{other}\"]\n\n[sessions]\nenabled = {hosts}\n\
+             archive = {archive:?}\n"
         );
         fs::write(&file, text).map_err(io(file.display()))?;
         DemoBroker::with_config(name, &file, neighbours)

@@ -17,7 +17,7 @@ use super::peer::Length;
 use super::play::{Player, Summary};
 use super::publish::{Feed, Sent};
 use super::table::Live;
-use crate::cli::{DemoArgs, Jitter, Peer, PlayArgs, PublishArgs};
+use crate::cli::{DemoArgs, FilmPace, Jitter, Peer, PlayArgs, PublishArgs};
 
 use crate::exit::{Exit, Failure, io};
 use crate::ffmpeg::{self, Probe};
@@ -196,6 +196,11 @@ fn play_args(args: &DemoArgs, broker: &DemoBroker) -> Result<PlayArgs, Failure> 
             ..Peer::default()
         },
         topic: vec![filter],
+        film: None,
+        start: 0,
+        pace: FilmPace::default(),
+        buffer: 4,
+        relay: false,
         reliable: false,
         replay: 0,
         events: None,

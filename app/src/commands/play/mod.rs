@@ -1,5 +1,6 @@
-//! `sangam play`: streams out of a broker, to ports, to players and to files.
+//! `sangam play`: streams out of a broker, to ports, to players and to files; films of an archive.
 
+mod film;
 mod forward;
 mod lines;
 mod meter;
@@ -24,6 +25,9 @@ const SECOND: Duration = Duration::from_secs(1);
 /// Receives until the time or the user's patience ends.
 pub(super) fn run(args: &PlayArgs, json: bool) -> Result<(), Failure> {
     let stop = Stop::on_signals().map_err(io("cannot wait for signals"))?;
+    if args.film.is_some() {
+        return film::run(args, json, &stop);
+    }
     if args.reliable {
         return lines::run(args, json, &stop);
     }

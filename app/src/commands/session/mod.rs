@@ -62,7 +62,9 @@ fn create(server: &Server, what: &SessionCommand, as_json: bool) -> Result<(), F
         start_in,
         length,
         lobby,
+        record,
         needs,
+        ways,
     } = what
     else {
         return Ok(());
@@ -72,6 +74,7 @@ fn create(server: &Server, what: &SessionCommand, as_json: bool) -> Result<(), F
     let end = start.unwrap_or_else(unix_ms).saturating_add(ms(length.0));
     let mut wanted = json!({
         "tenant": session.tenant, "name": session.name, "lobby": lobby, "needs": needs,
+        "ways": ways, "record": record,
         "title": title.as_ref().unwrap_or(&session.name), "end_ms": end,
     });
     if let Some(start) = start {
@@ -152,6 +155,9 @@ fn show(session: &Value, as_json: bool) -> Result<(), Failure> {
         text(&session["state"]),
         text(&session["title"])
     ));
+    for way in items(session, "ways") {
+        output::line(&format!("{}: {}", text(&way["label"]), text(&way["uri"])));
+    }
     output::text(&table(session));
     Ok(())
 }

@@ -1,0 +1,243 @@
+//! What a recording of a session holds beside its packets: who was there, and what they said.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::path::Path;
+use std::time::Duration;
+
+use sangam_archive::{Archive, Folder, Recording, Replay};
+use sangam_session::limits::PLAYED_MAX;
+use sangam_session::{MAIN, Medium, MemberId, Person};
+use serde_json::Value;
+
+use super::Id;
+use super::catalogue::session;
+use super::take::LOG;
+
+/// Frames of events that are read of one recording.
+const FRAMES_MAX: usize = 20_000;
+/// Lines of chat that are kept of them.
+const LINES_MAX: usize = 10_000;
+
+/// A recording that can be replayed.
+pub(super) struct Past {
+    pub(super) replay: Replay<Folder>,
+    pub(super) people: Vec<Person>,
+    /// In the order of time.
+    pub(super) lines: Vec<Line>,
+    /// For each track whose it is.
+    pub(super) tracks: Vec<Option<Part>>,
+}
+
+/// A line of chat.
+pub(super) struct Line {
+    /// Since the begin of the recording.
+    pub(super) at: Duration,
+    pub(super) source: MemberId,
+    pub(super) text: String,
+}
+
+/// What a track is of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Part {
+    pub(super) source: MemberId,
+    pub(super) medium: Medium,
+    /// What stands behind the member in its topic.
+    pub(super) rest: String,
+}
+
+impl Past {
+    /// The recording with this number, if it is one of the session.
+    pub(super) fn open(archive: &Path, number: &str, id: &Id) -> io::Result<Option<Self>> {
+        let archive = Archive::new(archive);
+        let mut all = archive.recordings()?.into_iter();
+        let found = all.find(|one| one.id.to_string() == number);
+        let Some(recording) = found.filter(|one| session(one).as_ref() == Some(id)) else {
+            return Ok(None);
+        };
+        let tracks = recording.tracks.iter();
+        let tracks: Vec<_> = tracks
+            .map(|one| part(one.info.topic.as_str(), id))
+            .collect();
+        let log = format!("{}/{}{LOG}", id.0, id.1);
+        let log = recording
+            .tracks
+            .iter()
+            .position(|one| one.info.topic.as_str() == log);
+        let replay = Replay::new(archive.reader(), recording);
+        let frames = match log {
+            Some(log) => replay.data(log, FRAMES_MAX)?,
+            None => Vec::new(),
+        };
+        let (names, lines) = told(&frames);
+        let people = people(replay.recording(), (&tracks, &lines), &names);
+        Ok(Some(Self {
+            replay,
+            people,
+            lines,
+            tracks,
+        }))
+    }
+
+    /// How long it is.
+    pub(super) fn length(&self) -> Duration {
+        let recording = self.replay.recording();
+        Duration::from_nanos(recording.end.saturating_sub(recording.begin))
+    }
+}
+
+/// Of `tenant/name/main/medium/member/...` whose it is; what was said in private rooms stays there.
+fn part(topic: &str, (tenant, name): &Id) -> Option<Part> {
+    let mut levels = topic.splitn(6, '/');
+    let at = [levels.next()?, levels.next()?, levels.next()?];
+    if at != [tenant, name, MAIN] {
+        return None;
+    }
+    let medium = levels.next()?;
+    let media = [Medium::Audio, Medium::Video, Medium::Screen];
+    let medium = media.into_iter().find(|one| one.name() == medium)?;
+    let source = levels.next()?.parse().ok()?;
+    let rest = levels.next().map(|rest| format!("/{rest}"));
+    Some(Part {
+        source,
+        medium,
+        rest: rest.unwrap_or_default(),
+    })
+}
+
+type Names = BTreeMap<MemberId, String>;
+
+/// What the frames of a session's events say.
+fn told(frames: &[(Duration, Vec<u8>)]) -> (Names, Vec<Line>) {
+    let (mut names, mut lines) = (Names::new(), Vec::new());
+    for (at, frame) in frames {
+        // What a crash left of one is none.
+        let Ok(frame) = serde_json::from_slice::<Value>(frame) else {
+            continue;
+        };
+        for member in items(&frame["session"]["members"]) {
+            name(&mut names, (&member["id"], &member["name"]));
+        }
+        for event in items(&frame["events"]) {
+            match event["event"].as_str() {
+                Some("joined") => {
+                    name(
+                        &mut names,
+                        (&event["person"]["id"], &event["person"]["name"]),
+                    );
+                }
+                Some("named") => name(&mut names, (&event["member"], &event["name"])),
+                Some("chat") if lines.len() < LINES_MAX => lines.extend(line(*at, event)),
+                _ => {}
+            }
+        }
+    }
+    (names, lines)
+}
+
+fn items(list: &Value) -> &[Value] {
+    list.as_array().map_or(&[], Vec::as_slice)
+}
+
+fn name(names: &mut Names, (member, name): (&Value, &Value)) {
+    let member = member.as_str().and_then(|member| member.parse().ok());
+    if let (Some(member), Some(name)) = (member, name.as_str()) {
+        names.insert(member, name.to_owned());
+    }
+}
+
+fn line(at: Duration, event: &Value) -> Option<Line> {
+    let is_main = event["room"].as_str().is_none_or(|room| room == MAIN);
+    let source = event["from"].as_str()?.parse().ok()?;
+    let text = event["text"].as_str()?.to_owned();
+    is_main.then_some(Line { at, source, text })
+}
+
+/// Those who were seen or heard, the first first; then those who wrote.
+fn people(
+    recording: &Recording,
+    (tracks, lines): (&[Option<Part>], &[Line]),
+    names: &Names,
+) -> Vec<Person> {
+    let mut media: BTreeMap<MemberId, BTreeSet<Medium>> = BTreeMap::new();
+    let mut order: Vec<MemberId> = Vec::new();
+    for (track, part) in recording.tracks.iter().zip(tracks) {
+        if let Some(part) = part
+            && track.packets > 0
+        {
+            media.entry(part.source).or_default().insert(part.medium);
+            order.push(part.source);
+        }
+    }
+    order.extend(lines.iter().map(|line| line.source));
+    let mut seen = BTreeSet::new();
+    order.retain(|one| seen.insert(*one));
+    order.truncate(PLAYED_MAX);
+    let person = |source: MemberId| Person {
+        source,
+        name: names
+            .get(&source)
+            .cloned()
+            .unwrap_or_else(|| source.to_string()),
+        media: media.get(&source).into_iter().flatten().copied().collect(),
+    };
+    order.into_iter().map(person).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn topics_say_whose_a_track_is_and_private_rooms_stay_private() {
+        let id = ("acme".to_owned(), "weekly".to_owned());
+        let of = |topic: &str| part(topic, &id);
+        let camera = of("acme/weekly/main/video/m7").unwrap();
+        assert_eq!((camera.source, camera.medium), (MemberId(7), Medium::Video));
+        assert_eq!(of("acme/weekly/main/audio/m7/a/b").unwrap().rest, "/a/b");
+        for other in [
+            "acme/weekly/b1/video/m7",
+            "acme/daily/main/video/m7",
+            "acme/weekly/main/board",
+            "acme/weekly/main/data/m7",
+            "acme/weekly/main/video/anna",
+            "acme/weekly/service/log",
+            "acme",
+        ] {
+            assert_eq!(of(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn names_and_lines_come_from_what_was_told() {
+        let at = Duration::from_secs;
+        let frame = |at: Duration, frame: Value| (at, frame.to_string().into_bytes());
+        let frames = [
+            frame(
+                at(0),
+                json!({ "session": { "members": [{ "id": "m1", "name": "Anna" }] } }),
+            ),
+            (at(1), b"{\"events\": [".to_vec()),
+            frame(
+                at(2),
+                json!({ "events": [
+                { "event": "joined", "person": { "id": "m2", "name": "Bert" } },
+                { "event": "named", "member": "m1", "name": "Ann" },
+                { "event": "chat", "from": "m2", "room": "main", "text": "hello" },
+                { "event": "chat", "from": "m1", "room": "b1", "text": "secret" },
+                { "event": "chat", "from": "nobody", "text": "?" },
+            ] }),
+            ),
+        ];
+        let (names, lines) = told(&frames);
+        assert_eq!(names[&MemberId(1)], "Ann");
+        assert_eq!(names[&MemberId(2)], "Bert");
+        let lines: Vec<_> = lines
+            .iter()
+            .map(|line| (line.at, line.text.as_str()))
+            .collect();
+        assert_eq!(lines, [(at(2), "hello")]);
+    }
+}
