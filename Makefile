@@ -12,6 +12,7 @@ FUZZ_SECONDS ?= 60
 STORMS ?= 200
 KILLS ?= 100
 SESSIONS ?= 1000
+RECORDINGS ?= 10000
 SEEDS ?= 10
 SECONDS ?= 20
 EXPERIMENT ?= *
@@ -25,7 +26,7 @@ step := ./scripts/step.sh
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help run build page xpath test lint format tests properties kills takeover web web-check page-four bench-smoke bench bench-web previous study simulate fuzz deny clean
+.PHONY: help run build page xpath test lint format tests properties kills catalogue takeover web web-check page-four bench-smoke bench bench-web previous study simulate fuzz deny clean
 
 help: ## list these commands
 	@echo "make <command>"
@@ -85,6 +86,10 @@ properties: ## the property tests with random seeds and many more cases
 # Each kill and restart takes some three seconds.
 kills: ## KILLS (100) recorders killed at random moments; none may lose what it called safe
 	env KILLS=$(KILLS) cargo test --locked --package sangam-app --test archive killed
+
+catalogue: ## RECORDINGS (10000) recordings listed and found, with the catalogue and without; says how long that took
+	env RECORDINGS=$(RECORDINGS) cargo test --release --locked --package sangam-archive \
+		--test catalogue many -- --nocapture
 
 # They are made one by one, which takes most of the time.
 takeover: ## SESSIONS (1000) sessions of a killed server, taken over by two others; says how long that took

@@ -28,6 +28,14 @@ npm|command -v npm|its packages
 readonly SITES='
 iproute2|command -v ip|network namespaces
 '
+readonly PEERS='
+python3-gi|/usr/bin/python3 -c "import gi"|the server of films that ours is measured beside
+gir1.2-gst-rtsp-server-1.0|test -e /usr/lib/*/girepository-1.0/GstRtspServer-1.0.typelib|the same
+gstreamer1.0-plugins-base|gst-inspect-1.0 --exists videotestsrc|its files
+gstreamer1.0-plugins-good|gst-inspect-1.0 --exists rtpbin|its RTP
+gstreamer1.0-plugins-bad|gst-inspect-1.0 --exists tsparse|its transport streams
+gstreamer1.0-tools|command -v gst-inspect-1.0|looking for these
+'
 readonly TEST='
 libxml2-utils|command -v xmllint|checking documents against their schema
 python3-websockets|/usr/bin/python3 -m websockets --version|an independent WebSocket client
@@ -49,6 +57,7 @@ chromium|command -v chromium|a browser for the pages
 coturn|command -v turnserver|a relay that is not ours
 etcd-server|command -v etcd|the store of several session servers
 mpv|command -v mpv|a player of films by RTSP
+golang-go|command -v go|building an S3 server for the tests
 '
 
 say() { printf 'setup: %s\n' "$*"; }
@@ -62,7 +71,7 @@ wanted() {
     case "$1" in
         run) printf '%s' "$BUILD" "$RUN" "$PAGE" ;;
         test) printf '%s' "$BUILD" "$RUN" "$PAGE" "$SITES" "$TEST" ;;
-        bench) printf '%s' "$BUILD" "$SITES" ;;
+        bench) printf '%s' "$BUILD" "$SITES" "$PEERS" ;;
         web) printf '%s' "$BUILD" "$PAGE" ;;
         *)
             echo "usage: scripts/setup.sh run|test|bench|web" >&2
@@ -195,11 +204,53 @@ check_component() { # component, command of cargo
     fi
 }
 
+# The S3 server of the tests, into ~/go/bin. Debian's Go is too old for it, and too old to fetch a
+# newer one by itself: but that is a module like any other.
+readonly GATEWAY=github.com/versity/versitygw/cmd/versitygw@v1.8.0
+readonly GO=go1.26.4
+
+check_gateway() {
+    local folder log go
+    if command -v versitygw >/dev/null || [[ -x $HOME/go/bin/versitygw ]]; then
+        return
+    fi
+    say "missing: versitygw (an S3 server for the tests; takes minutes to build)"
+    folder=$(mktemp -d)
+    log=$folder/log
+    if ! go=$(find_go "$folder" 2>"$log") ||
+        ! env GOPATH="$folder" GOBIN="$HOME/go/bin" GOFLAGS=-modcacherw GOTOOLCHAIN=local \
+            CGO_ENABLED=0 "$go" install "$GATEWAY" >>"$log" 2>&1 </dev/null; then
+        tail -n 15 "$log" >&2
+        lack "versitygw could not be built. The end of the log ($log) stands above."
+    fi
+    rm -rf "$folder"
+}
+
+# Prints a Go that builds it: the one that is there if it is new enough.
+find_go() { # folder for a newer one
+    local have root platform
+    have=$(go env GOVERSION)
+    if [[ $(printf '%s\n' "$GO" "$have" | sort -V | head -n 1) == "$GO" ]]; then
+        command -v go
+        return
+    fi
+    platform=$(go env GOOS)-$(go env GOARCH)
+    env GOPATH="$1" GOFLAGS=-modcacherw go mod download \
+        "golang.org/toolchain@v0.0.1-$GO.$platform" >&2 </dev/null
+    root=$1/pkg/mod/golang.org/toolchain@v0.0.1-$GO.$platform
+    # Modules have no executable files.
+    chmod +x "$root"/bin/* "$root"/pkg/tool/*/* >&2
+    printf '%s\n' "$root/bin/go"
+}
+
 main() {
     local purpose=${1:-}
     wanted "$purpose" >/dev/null
     check_rust "$purpose"
     check_packages "$purpose"
+    if [[ $purpose == test ]]; then
+        check_gateway
+    fi
     say "everything for \`$purpose\` is there"
 }
 

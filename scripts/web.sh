@@ -59,14 +59,16 @@ figure() { # name, row
 }
 
 check() {
-    local folder calm mixed
+    local folder calm mixed direct routed
     grep -q "default-src 'none'" "$page" || fail "the page has no policy"
     folder=$(mktemp -d)
     # shellcheck disable=SC2064
     trap "rm -rf '$folder'" EXIT
     calm=$(browse "$folder" 'jitter=0&paths=1')
     mixed=$(browse "$folder" 'jitter=25&paths=3')
-    for dom in "$calm" "$mixed"; do
+    direct=$(browse "$folder" 'jitter=5&paths=3&congestion=200&method=1')
+    routed=$(browse "$folder" 'jitter=5&paths=3&congestion=200&method=4')
+    for dom in "$calm" "$mixed" "$direct" "$routed"; do
         [[ $dom == *'data-shown="1"'* ]] || fail "the page did not run: $(<"$folder/log")"
         [[ $(grep -o 'data-playout=' <<<"$dom" | wc -l) == 4 ]] || fail "not four receivers"
     done
@@ -76,6 +78,10 @@ check() {
     ours=$(figure release 4 <<<"$mixed")
     awk -v a="$ours" -v b="$wmjitter" 'BEGIN { exit !(a > 40 && a < b) }' ||
         fail "ours releases after $ours ms, WMJitter after $wmjitter ms"
+    direct=$(figure release 4 <<<"$direct")
+    routed=$(figure release 4 <<<"$routed")
+    awk -v a="$routed" -v b="$direct" 'BEGIN { exit !(a > 40 && a < 0.8 * b) }' ||
+        fail "our routing releases after $routed ms beside congestion, direct after $direct ms"
     echo "web: the page runs; ours releases after $ours ms, WMJitter after $wmjitter ms"
 }
 

@@ -10,6 +10,8 @@ mod double_queue;
 mod emulator;
 mod failover;
 mod fanout;
+mod film_repair;
+mod film_smoothing;
 mod hop;
 mod limit;
 mod link_throughput;
@@ -21,6 +23,7 @@ mod placement;
 mod planner;
 mod quic_loss;
 mod receivers;
+mod recorder;
 mod reliable;
 mod routers;
 mod single_meeting;
@@ -28,6 +31,7 @@ mod smoke;
 mod stability;
 mod topologies;
 mod upgrade;
+mod vod_one_node;
 mod webrtc_fanout;
 mod wide_area;
 
@@ -204,9 +208,32 @@ pub(crate) const ALL: &[Experiment] = &[
         run: reliable::run,
     },
     Experiment {
+        name: "recorder",
+        about: "what a recorder costs per packet with 500 tracks, and that all of them are safe",
+        run: recorder::run,
+    },
+    Experiment {
         name: "crowd",
         about: "a session of 10,000 members over WebSockets: how long until all know of a change",
         run: crowd::run,
+    },
+    Experiment {
+        name: "vod-one-node",
+        about: "DVD viewers of one archive node until films falter, behind 100 Mb/s and without, \
+                beside gst-rtsp-server (Zimmermann et al., Figure 3)",
+        run: vod_one_node::run,
+    },
+    Experiment {
+        name: "film-smoothing",
+        about: "how evenly a film of variable rate is sent, by its client's buffer (Zimmermann et \
+                al., section 2.5)",
+        run: film_smoothing::run,
+    },
+    Experiment {
+        name: "film-repair",
+        about: "lost packets of a film that are there again in time, at 1 and 5 % loss (Zimmermann \
+                et al., section 2.6)",
+        run: film_repair::run,
     },
     Experiment {
         name: "capacity",

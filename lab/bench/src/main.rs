@@ -9,6 +9,7 @@ mod args;
 mod crowd;
 mod error;
 mod experiment;
+mod film;
 mod limit;
 mod load;
 mod loopback;
@@ -19,6 +20,7 @@ mod process;
 mod progress;
 mod report;
 mod scenario;
+mod vod;
 
 use std::io::{self, Write};
 use std::process::ExitCode;

@@ -3,6 +3,7 @@
 mod broker_network;
 mod cloud;
 mod voip;
+mod yima;
 
 use crate::report::{Row, Value};
 
@@ -11,6 +12,7 @@ pub(crate) use broker_network::{
 };
 pub(crate) use cloud::{CLOUD_VOIP, LINK_THROUGHPUT, STABILITY};
 pub(crate) use voip::{AUDIO_CHAIN, AUDIO_SINGLE_BROKER, MEETINGS_SINGLE_BROKER};
+pub(crate) use yima::VOD_ONE_NODE;
 
 /// Capacities the papers state, in participants that still fared well.
 pub(crate) const CAPACITY: &[Table] = &[Table {
@@ -84,6 +86,7 @@ mod tests {
             STABILITY,
             LINK_THROUGHPUT,
             CAPACITY,
+            VOD_ONE_NODE,
         ];
         for table in all.into_iter().flatten() {
             assert!(!table.source.is_empty());

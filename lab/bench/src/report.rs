@@ -46,6 +46,9 @@ pub(crate) struct Report {
     /// The rows of the picture, where those of the table are too few for one.
     #[serde(skip)]
     pub(crate) drawn: Vec<Row>,
+    /// Further pictures, of the same rows, each with the end of its file's name.
+    #[serde(skip)]
+    pub(crate) pictures: Vec<(&'static str, Plot)>,
 }
 
 impl Report {
@@ -62,6 +65,7 @@ impl Report {
             verdict: Verdict::default(),
             plot: None,
             drawn: Vec::new(),
+            pictures: Vec::new(),
         }
     }
 
@@ -78,26 +82,34 @@ impl Report {
         markdown::document(self)
     }
 
-    /// Writes `NAME.json`, `.csv`, `.md` and, where there is something to draw, `.svg`.
+    /// Writes `NAME.json`, `.csv`, `.md` and, where there is something to draw, `.svg`, and
+    /// `NAME-WHAT.svg` of further pictures.
     ///
     /// # Errors
     /// [`Error::File`] with the path that could not be written.
     pub(crate) fn write(&self, folder: &Path, name: &str) -> Result<(), Error> {
         fs::create_dir_all(folder).map_err(|error| Error::file(folder, error))?;
         let mut files = vec![
-            ("json", self.to_json()?),
-            ("csv", csv::table(&self.ours, &self.paper)),
-            ("md", self.to_markdown()),
+            (".json".to_owned(), self.to_json()?),
+            (".csv".to_owned(), csv::table(&self.ours, &self.paper)),
+            (".md".to_owned(), self.to_markdown()),
         ];
+        let ours = match self.drawn.is_empty() {
+            true => &self.ours,
+            false => &self.drawn,
+        };
         if let Some(plot) = &self.plot {
-            let ours = match self.drawn.is_empty() {
-                true => &self.ours,
-                false => &self.drawn,
-            };
-            files.push(("svg", plot.draw(&self.title, ours, &self.paper)?));
+            files.push((
+                ".svg".to_owned(),
+                plot.draw(&self.title, ours, &self.paper)?,
+            ));
         }
-        for (extension, text) in files {
-            let path = folder.join(format!("{name}.{extension}"));
+        for (what, plot) in &self.pictures {
+            let picture = plot.draw(&self.title, ours, &self.paper)?;
+            files.push((format!("-{what}.svg"), picture));
+        }
+        for (end, text) in files {
+            let path = folder.join(format!("{name}{end}"));
             fs::write(&path, text).map_err(|error| Error::file(&path, error))?;
         }
         Ok(())

@@ -28,6 +28,17 @@ const MESH: &[(usize, usize, u64)] = &[
     (1, 3, 15),
 ];
 
+/// Two rings that share a side: most links are idle where one broker publishes.
+const TWO_RINGS: &[(usize, usize, u64)] = &[
+    (0, 1, 10),
+    (1, 2, 10),
+    (0, 3, 15),
+    (3, 2, 15),
+    (1, 3, 10),
+    (2, 4, 10),
+    (3, 4, 15),
+];
+
 struct Source {
     broker: usize,
     stream: StreamId,
@@ -45,15 +56,22 @@ struct Stage {
 impl Stage {
     /// Four brokers, each with audio and video for all.
     fn new(links: &[(usize, usize, u64)], seed: u64) -> Self {
-        let mut network = Network::new(4, seed);
+        Self::of((4, &[0, 1, 2, 3]), links, seed)
+    }
+
+    /// So many brokers, all of which listen to some.
+    fn of((brokers, from): (usize, &[usize]), links: &[(usize, usize, u64)], seed: u64) -> Self {
+        let mut network = Network::new(brokers, seed);
         let mut random = Random::new(seed);
         for (a, b, delay) in links {
             network.link(*a, *b, Path::of_delay(Duration::from_millis(*delay)));
         }
         network.run(SETTLE);
         let mut sources = Vec::new();
-        for broker in 0..4 {
+        for broker in 0..brokers {
             network.subscribe(broker, &Filter::new("a/room/#").unwrap());
+        }
+        for broker in from.iter().copied() {
             for (class, every) in [(Class::Audio, AUDIO_EVERY), (Class::Video, VIDEO_EVERY)] {
                 let topic = Topic::new(&format!("a/room/{broker}/{}", class as u8)).unwrap();
                 let media = MediaInfo {
@@ -113,9 +131,16 @@ impl Stage {
 }
 
 fn worst(links: &[(usize, usize, u64)], fail: impl Fn(&mut Network, &mut Random)) -> [Duration; 2] {
+    worst_of(|seed| Stage::new(links, seed), fail)
+}
+
+fn worst_of(
+    stage: impl Fn(u64) -> Stage,
+    fail: impl Fn(&mut Network, &mut Random),
+) -> [Duration; 2] {
     let mut worst = [Duration::ZERO; 2];
     for seed in 0..150 {
-        let mut stage = Stage::new(links, seed);
+        let mut stage = stage(seed);
         stage.run(SPAN);
         stage.network.traffic.watch();
         // Every phase of every stream, in the end.
@@ -150,4 +175,14 @@ fn a_dead_broker_stops_the_media_of_others_no_longer_than_was_promised() {
         assert!(audio <= GAP_MAX && video <= GAP_MAX, "{audio:?}, {video:?}");
         assert!(audio > Duration::from_millis(100), "something did fail");
     }
+}
+
+/// Nobody watches an idle link all the time, so the way around may lead over one that is dead, too.
+#[test]
+fn idle_links_beside_stop_the_media_of_one_source_no_longer_than_was_promised() {
+    let stage = |seed| Stage::of((5, &[0]), TWO_RINGS, seed);
+    let [audio, video] = worst_of(stage, |network, _| network.blackhole(0, 1));
+    assert!(audio <= GAP_MAX && video <= GAP_MAX, "{audio:?}, {video:?}");
+    let [audio, video] = worst_of(stage, |network, random| network.kill(1 + random.below(4)));
+    assert!(audio <= GAP_MAX && video <= GAP_MAX, "{audio:?}, {video:?}");
 }

@@ -6,24 +6,35 @@
     reason = "a name that the page can call; there is no block of it"
 )]
 
-use core::cell::RefCell;
+use core::cell::{Cell, RefCell};
 
 use crate::network::{Network, PACKETS_MAX};
 use crate::timeline::{Fate, RECEIVERS, Timeline};
 
 thread_local! {
     static RUN: RefCell<Vec<Timeline>> = const { RefCell::new(Vec::new()) };
+    static ROUTE: Cell<(u32, f64)> = const { Cell::new((0, 0.0)) };
+}
+
+/// Who chooses the path of each packet, as numbered in [`METHODS`](crate::METHODS), and how many
+/// milliseconds congestion adds to a path; for the next [`run`].
+#[unsafe(no_mangle)]
+pub extern "C" fn route(method: u32, congestion_ms: f64) {
+    ROUTE.set((method, congestion_ms));
 }
 
 /// Runs all receivers behind one network; loss in percent. Returns the number of packets.
 #[unsafe(no_mangle)]
 pub extern "C" fn run(seed: u32, jitter_ms: f64, loss: f64, paths: u32, packets: u32) -> u32 {
+    let (method, congestion_ms) = ROUTE.get();
     let network = Network {
         seed: u64::from(seed),
         jitter_ms,
         loss: loss / 100.0,
         paths,
         packets: packets.min(PACKETS_MAX),
+        congestion_ms,
+        method,
     };
     let timelines = RECEIVERS.map(|kind| Timeline::of(kind, &network));
     RUN.with_borrow_mut(|run| *run = timelines.into());

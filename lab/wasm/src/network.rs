@@ -1,6 +1,10 @@
 //! The network of the page.
 
+use core::cmp::Ordering;
+
 use sangam_model::Random;
+
+use crate::routing::METHODS;
 
 /// Packets of a run at most: a minute.
 pub(crate) const PACKETS_MAX: u32 = 6_000;
@@ -13,6 +17,10 @@ pub(crate) const SPACING_US: u64 = 10_000;
 const DELAY_MS: f64 = 40.0;
 /// Each further path is slower by this.
 const PATH_STEP_MS: f64 = 25.0;
+/// How long a path is congested, or is not, in packets: 1.5 s.
+const SPELL: u64 = 150;
+/// Share of spells that are.
+const CONGESTED: f64 = 0.3;
 
 /// What the sliders say.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -27,6 +35,10 @@ pub struct Network {
     pub paths: u32,
     /// Packets to send, at most 6,000.
     pub packets: u32,
+    /// How much longer packets take by a path that is congested, in milliseconds, 0 to 1,000.
+    pub congestion_ms: f64,
+    /// Who chooses among the paths: a place in [`METHODS`].
+    pub method: u32,
 }
 
 /// A packet that comes.
@@ -42,23 +54,50 @@ impl Network {
     /// What arrives, in order of time. Values outside their range count as the nearest within.
     #[must_use]
     pub fn arrivals(&self) -> Vec<Arrival> {
+        if let Some(Some(method)) = METHODS.get(self.method as usize) {
+            return self.routed(*method);
+        }
         let mut random = Random::new(self.seed);
-        let paths = self.paths.clamp(1, PATHS_MAX);
-        let jitter_ms = self.jitter_ms.clamp(0.0, 1_000.0);
         let mut arrivals = Vec::new();
-        for seq in 0..u64::from(self.packets.min(PACKETS_MAX)) {
-            // Always three draws, so that one slider leaves what the others decide as it was.
-            let [lost, path, late] = [random.unit(), random.unit(), random.unit()];
-            if lost < self.loss {
-                continue;
+        for (seq, delays_us) in (0..).zip(self.delays()) {
+            let path = random.below(delays_us.len());
+            if let Some(delay_us) = delays_us[path] {
+                let at_us = seq * SPACING_US + delay_us;
+                arrivals.push(Arrival { at_us, seq });
             }
-            let path = (path * f64::from(paths)).floor();
-            let delay_ms = DELAY_MS + PATH_STEP_MS * path - jitter_ms * (1.0 - late).ln();
-            let at_us = seq * SPACING_US + (delay_ms * 1_000.0) as u64;
-            arrivals.push(Arrival { at_us, seq });
         }
         arrivals.sort_unstable();
         arrivals
+    }
+
+    pub(crate) fn paths(&self) -> u32 {
+        self.paths.clamp(1, PATHS_MAX)
+    }
+
+    /// What each packet would meet on each path, in microseconds; none where it is lost.
+    pub(crate) fn delays(&self) -> impl Iterator<Item = Vec<Option<u64>>> + use<> {
+        let mut random = Random::new(self.seed ^ u64::MAX);
+        let of_range = |ms: f64| ms.clamp(0.0, 1_000.0);
+        let (jitter_ms, congestion_ms) = (of_range(self.jitter_ms), of_range(self.congestion_ms));
+        let (loss, paths) = (self.loss, self.paths() as usize);
+        let mut congested = [false; PATHS_MAX as usize];
+        (0..u64::from(self.packets.min(PACKETS_MAX))).map(move |seq| {
+            if seq.is_multiple_of(SPELL) {
+                congested = congested.map(|_| random.chance(CONGESTED));
+            }
+            let delays_us = congested.iter().zip(0..).map(|(congested, path)| {
+                // Always two draws, so that one slider leaves what the others decide as it was.
+                let [lost, late] = [random.unit(), random.unit()];
+                let more_ms = if *congested { congestion_ms } else { 0.0 };
+                let path_ms = DELAY_MS + PATH_STEP_MS * f64::from(path) + more_ms;
+                let delay_ms = path_ms - jitter_ms * (1.0 - late).ln();
+                let comes = !matches!(lost.partial_cmp(&loss), Some(Ordering::Less));
+                comes.then_some((delay_ms * 1_000.0) as u64)
+            });
+            let mut delays_us: Vec<Option<u64>> = delays_us.collect();
+            delays_us.truncate(paths);
+            delays_us
+        })
     }
 }
 
@@ -72,6 +111,8 @@ mod tests {
         loss: 0.0,
         paths: 1,
         packets: 500,
+        congestion_ms: 0.0,
+        method: 0,
     };
 
     #[test]
@@ -81,6 +122,15 @@ mod tests {
             calm.iter()
                 .all(|arrival| arrival.at_us == arrival.seq * SPACING_US + 40_000)
         );
+        let congested = Network {
+            congestion_ms: 100.0,
+            ..CALM
+        };
+        let slow = congested.arrivals();
+        let slow = slow
+            .iter()
+            .filter(|it| it.at_us > it.seq * SPACING_US + 100_000);
+        assert!((1..400).contains(&slow.count()));
         let lossy = Network { loss: 0.2, ..CALM }.arrivals();
         assert!((350..450).contains(&lossy.len()), "{}", lossy.len());
         let mixed = Network { paths: 3, ..CALM }.arrivals();

@@ -118,6 +118,8 @@ mod tests {
             loss: 0.01,
             paths: 2,
             packets: 3_000,
+            congestion_ms: 0.0,
+            method: 0,
         };
         let timelines = RECEIVERS.map(|kind| Timeline::of(kind, &network));
         let arrived = |timeline: &Timeline| -> Vec<_> {

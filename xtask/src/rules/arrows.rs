@@ -11,11 +11,12 @@ use crate::finding::Finding;
 use crate::workspace::{Dependency, Package, Workspace};
 
 /// Folder, and the folders it may use. `x/*` is every folder of x; all lines that fit are joined.
-const ARROWS: [(&str, &[&str]); 19] = [
+const ARROWS: [(&str, &[&str]); 20] = [
     ("core/*", &["core/model"]),
     ("core/broker", &["core/wire", "core/route"]),
     ("core/link", &["core/wire"]),
     ("core/reliable", &["core/wire"]),
+    ("core/film", &["core/wire"]),
     ("io", &["core/model", "core/wire", "core/link"]),
     ("node", &["io", "core/*"]),
     ("client", &["io", "core/*"]),
@@ -48,7 +49,10 @@ const ARROWS: [(&str, &[&str]); 19] = [
 const KEPT: [(&str, &[&str]); 4] = [
     ("gstreamer", &["media"]),
     ("axum", &["app", "control", "gateway/*"]),
-    ("tokio", &["app", "control", "gateway/*", "lab/bench"]),
+    (
+        "tokio",
+        &["app", "archive", "control", "gateway/*", "lab/bench"],
+    ),
     ("libc", &["io"]),
 ];
 

@@ -62,8 +62,18 @@ impl Routing {
         }
     }
 
-    /// The simulator's method of the same idea.
+    /// The simulator's method that does the same.
     const fn simulated(self) -> &'static str {
+        match self {
+            Self::Direct => "direct",
+            Self::LinkState => "link-state-live",
+            Self::Via => "via-live",
+            Self::VcRoute => "vcroute-live",
+        }
+    }
+
+    /// The study's method of the same idea, which chooses for each packet.
+    const fn studied(self) -> &'static str {
         match self {
             Self::LinkState => "ours",
             Self::Direct | Self::Via | Self::VcRoute => self.name(),
@@ -85,6 +95,7 @@ struct Pair {
     receiver: Kind,
     live: Figures,
     simulated: Option<Figures>,
+    studied: Option<Figures>,
 }
 
 /// Plays all networks with every routing.
@@ -161,6 +172,7 @@ fn compare(
             receiver,
             live: sums.figures(),
             simulated: simulated.figures(routing.simulated(), receiver.name()),
+            studied: simulated.figures(routing.studied(), receiver.name()),
         }
     });
     pairs.collect()
@@ -182,6 +194,10 @@ fn rows(network: &str, pairs: &[Pair], outcome: &Outcome) -> Vec<Row> {
                 .set("sim_playout_ms", simulated.playout_ms)
                 .set("sim_lost_percent", simulated.lost_percent);
         }
+        if let Some(studied) = &pair.studied {
+            row.set("study_transit_ms", studied.transit_ms)
+                .set("study_release_ms", studied.release_ms);
+        }
         if place == 0 {
             costs(&mut row, outcome);
         }
@@ -193,10 +209,12 @@ fn rows(network: &str, pairs: &[Pair], outcome: &Outcome) -> Vec<Row> {
 /// What the network says of itself, and what plans cost.
 fn costs(row: &mut Row, outcome: &Outcome) {
     let (calm, busy) = (outcome.calm, outcome.busy);
+    let own = busy.bytes - (busy.event_bytes - calm.event_bytes);
     row.set("own_kbps", calm.bytes * 8.0 / 1e3)
         .set("own_packets_per_s", calm.packets)
         .set("all_kbps", busy.bytes * 8.0 / 1e3)
-        .set("own_percent", calm.bytes * 100.0 / busy.bytes.max(1.0))
+        .set("own_busy_kbps", own * 8.0 / 1e3)
+        .set("own_percent", own * 100.0 / busy.bytes.max(1.0))
         .set("relayed_per_s", busy.events);
     if let Some(plans) = &outcome.plans {
         let count = |name: &str| plans.sum(&format!("sangam_plan_{name}_total"), "") as u64;
@@ -245,20 +263,23 @@ fn notes() -> Vec<String> {
         "Each network is a trace that `sangam sim trace write` generates (seed 1); the emulator \
          does to IP packets what it says. There is a broker at every place, linked as the trace \
          has links, and one stream of 100 packets/s from every sender, 200 bytes each on the wire. \
-         sim_ columns are what `sangam sim run replay` says of the same trace. The first fifth \
-         does not count in either. Delays are means over all packets of all sessions.",
+         sim_ and study_ columns are what `sangam sim run replay` says of the same trace. The \
+         first fifth does not count in either. Delays are means over all packets of all sessions.",
         "direct: all weights are equal; a link in doubt has a detour all the same, which in t2 \
          links are whose delay rises by seconds. link-state: brokers as they come; the \
          simulator's `ours`. via, vcroute: brokers follow `sangam monitor --schedule`, which plans \
-         a tree for each origin every second from round trips and jitter of links; the \
-         simulator's methods of these names choose for each packet. Live, ways may have any number \
+         a tree for each origin every second from round trips and jitter of links. sim_ is \
+         `link-state-live`, `via-live` and `vcroute-live`, which measure, weigh, plan and wait as \
+         brokers do; study_ is the study's `ours`, `via` and `vcroute`, which choose for each \
+         packet and forget nothing. Live, ways may have any number \
          of relays, users of t2 may relay, and where a trace has no way back from a user it is as \
          the way there.",
         "Links know their long-term means beforehand in the simulator; live, links have these \
          means until the first packet.",
         "own_kbps is all that crosses all links without a stream (pings, map, and with a \
-         scheduler reports and plans), own_percent its share of what crosses them with all \
-         streams; IP headers included in both. Plans are counted over the streams' time.",
+         scheduler reports and plans), own_busy_kbps the same with all streams, when links that \
+         carry some are watched more closely, and own_percent its share then; IP headers included \
+         in all. Plans are counted over the streams' time.",
     ]
     .map(str::to_owned)
     .to_vec()

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use sangam_model::limits::BROKERS_PLANNED;
 use sangam_model::{BrokerId, Measured, Random, Time};
-use sangam_route::Method;
 use sangam_route::schedule::{Line, Scheduler, Teller, Told};
+use sangam_route::{Method, Weigher};
 use sangam_wire::{HEADER_LEN, Plan, PlanMethod, PlanTree};
 
 use super::Reports;
@@ -54,7 +54,8 @@ pub(super) fn run(options: &Options) -> Result<Reports, Error> {
         }
     }
     report.notes.push(format!(
-        "{seconds} plans from figures that waver each second; congested: {:.0} % of links are two \
+        "{seconds} plans from figures that waver each second, and weights as brokers make them; \
+         congested: {:.0} % of links are two \
          to four times as long for {LEVEL_SECONDS} s, with jitter. plan_ms is a thread's processor \
          time for all trees; the first plan, which makes all pairs, is first_plan_ms. \
          bytes_per_s is what each broker is told, event headers included, after the first 10 s; IP \
@@ -75,6 +76,7 @@ struct Link {
     ends: (BrokerId, BrokerId),
     base_ms: f64,
     factor: f64,
+    weigher: Weigher,
 }
 
 impl World {
@@ -91,6 +93,7 @@ impl World {
                     ends,
                     base_ms: 5.0 + 145.0 * random.unit(),
                     factor: 1.0,
+                    weigher: Weigher::new(None),
                 });
             }
         }
@@ -113,14 +116,17 @@ impl World {
             let wobble = (1.0 + 0.02 * random.normal()).max(0.5);
             let ms = link.base_ms * link.factor * wobble;
             let jitter_ms = 0.5 + (link.factor - 1.0) * 10.0 + random.unit();
+            let measured = Measured {
+                rtt: Duration::from_secs_f64(2.0 * ms / 1e3),
+                jitter: Duration::from_secs_f64(jitter_ms / 1e3),
+                loss_ppm: 0,
+            };
+            link.weigher
+                .measure(Time::from_millis(1_000 * second), &measured);
             Line {
                 ends: link.ends,
-                weight: (10.0 * ms).clamp(1.0, 60_000.0) as u16,
-                measured: Some(Measured {
-                    rtt: Duration::from_secs_f64(2.0 * ms / 1e3),
-                    jitter: Duration::from_secs_f64(jitter_ms / 1e3),
-                    loss_ppm: 0,
-                }),
+                weight: link.weigher.weight(),
+                measured: Some(measured),
             }
         };
         self.links.iter_mut().map(&mut line).collect()

@@ -1,12 +1,14 @@
 //! `smoke`: a few seconds over two linked brokers, on loopback and at two sites of the emulator,
-//! to WebRTC peers, in a session, over three of which one is killed, then over a network of the
-//! simulator. Correctness only, nothing is timed.
+//! to WebRTC peers, in a session, films to viewers, over three of which one is killed, then over a
+//! network of the simulator. Correctness only, nothing is timed.
 
 use std::time::Duration;
 
 use sangam_emulator::{Emulator, Quality};
 
-use super::{Reports, columns, crowd, failover, live_routing, one_meeting, webrtc_fanout};
+use super::{
+    Reports, columns, crowd, failover, live_routing, one_meeting, vod_one_node, webrtc_fanout,
+};
 use crate::args::{Options, Receivers};
 use crate::error::Error;
 use crate::load::Media;
@@ -49,7 +51,7 @@ pub(super) fn run(options: &Options) -> Result<Reports, Error> {
         Ok(network) => parts.push(apart(network)?),
         Err(error) => report.notes.push(format!("Without sites: {error}")),
     }
-    let mut progress = Progress::new(parts.len() + 4);
+    let mut progress = Progress::new(parts.len() + 5);
     for Part { name, media, world } in parts {
         progress.at(name);
         let plan = Plan {
@@ -70,6 +72,9 @@ pub(super) fn run(options: &Options) -> Result<Reports, Error> {
     progress.step();
     progress.at("a session");
     crowd::smoke(&mut report)?;
+    progress.step();
+    progress.at("films");
+    vod_one_node::smoke(&mut report)?;
     progress.step();
     if network.is_ok() {
         progress.at("a broker killed");

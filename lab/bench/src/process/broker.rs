@@ -321,7 +321,7 @@ pub(super) fn spawn(
 }
 
 /// `$SANGAM_BIN`, or the `sangam` beside this program.
-pub(super) fn sangam_binary() -> Result<PathBuf, Error> {
+pub(crate) fn sangam_binary() -> Result<PathBuf, Error> {
     let path = match std::env::var_os(BINARY) {
         Some(path) => PathBuf::from(path),
         None => std::env::current_exe()
@@ -338,7 +338,7 @@ pub(super) fn sangam_binary() -> Result<PathBuf, Error> {
     )))
 }
 
-pub(super) fn free_port(site: Option<&Site>) -> Result<SocketAddr, Error> {
+pub(crate) fn free_port(site: Option<&Site>) -> Result<SocketAddr, Error> {
     let find = || TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
     site.map_or_else(find, |site| site.enter(find))
         .map_err(|error| Error::System("finding a free port", error))

@@ -4,6 +4,7 @@ use core::time::Duration;
 use std::collections::BTreeMap;
 
 use sangam_broker::LinkId;
+use sangam_link::Lively;
 use sangam_model::{Measured, Random, Time};
 use sangam_wire::Message;
 
@@ -14,6 +15,8 @@ const ACK: u64 = 28 + 8;
 /// Bytes of messages in one frame.
 const FRAME_MAX: u64 = 1_150;
 const LENGTH_PREFIX: u64 = 2;
+/// The answer to a ping is awaited for at least so long, as by core/link.
+const PATIENCE_MIN: Duration = Duration::from_millis(100);
 
 /// How packets get from one broker to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,7 +115,7 @@ pub(crate) struct End {
 }
 
 /// One way over a wire; number 0 leads from end 0 to end 1.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Direction {
     /// When its queue is empty.
     free: Time,
@@ -121,6 +124,20 @@ pub(crate) struct Direction {
     /// Frames that are sent again and again while nothing comes through.
     pub(crate) held: Vec<Vec<Message>>,
     pub(crate) cost: Cost,
+    /// Whether the silence of who sends would be noticed at once.
+    pub(crate) lively: Lively,
+}
+
+impl Default for Direction {
+    fn default() -> Self {
+        Self {
+            free: Time::ZERO,
+            last: Time::ZERO,
+            held: Vec::new(),
+            cost: Cost::default(),
+            lively: Lively::new(Time::ZERO),
+        }
+    }
 }
 
 impl Wire {
@@ -141,6 +158,11 @@ impl Wire {
         }
     }
 
+    /// What the answer to a ping may take.
+    pub(crate) fn patience(&self) -> Duration {
+        PATIENCE_MIN.max(self.path.delay * 2 + self.path.jitter * 4)
+    }
+
     pub(crate) const fn end_of(&self, broker: usize) -> usize {
         if self.ends[0].broker == broker { 0 } else { 1 }
     }
@@ -150,12 +172,13 @@ impl Wire {
     }
 
     /// A new session: nothing of the former one arrives any more.
-    pub(crate) fn renew(&mut self) {
+    pub(crate) fn renew(&mut self, now: Time) {
         self.session += 1;
         self.silence += 1;
         for direction in &mut self.directions {
             *direction = Direction {
                 cost: direction.cost,
+                lively: Lively::new(now),
                 ..Direction::default()
             };
         }

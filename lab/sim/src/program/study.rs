@@ -167,7 +167,7 @@ fn replay(path: &Path, args: &RunArgs) -> Result<(), Failure> {
     let open = || -> Result<_, TraceError> { Reader::new(BufReader::new(File::open(path)?)) };
     let overlay = open().map_err(wrong)?.overlay().clone();
     let store = Store::create(&args.out, overlay.rows, 1)?;
-    let roster = Roster::study();
+    let roster = Roster::replay();
     let names = (0..overlay.sessions.len()).map(|session| {
         let links = overlay
             .session_links(session)

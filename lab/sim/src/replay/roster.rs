@@ -65,6 +65,19 @@ impl Roster {
         }
     }
 
+    /// The study's, and the methods that do what a live network does: for a trace that somebody
+    /// brought, perhaps from one.
+    #[must_use]
+    pub fn replay() -> Self {
+        let mut roster = Self::study();
+        let plain = || Kind::ALL.into_iter().map(Listener::plain).collect();
+        let live = Method::LIVE.into_iter();
+        roster
+            .entries
+            .extend(live.map(|method| Entry::plain(method, plain())));
+        roster
+    }
+
     /// Single changes of methods and receivers.
     #[must_use]
     pub fn ablation() -> Self {

@@ -33,6 +33,8 @@ const RUN_OUT: Duration = Duration::from_secs(10);
 /// What each link costs where streams shall take the direct one.
 const EVEN_WEIGHT: u16 = 100;
 const POLL: Duration = Duration::from_millis(100);
+/// Bytes of headers of each event on a link.
+const IP_UDP: f64 = 28.0;
 
 /// Everything that runs. Ends with the value.
 pub(super) struct Stage<'a> {
@@ -70,6 +72,8 @@ pub(super) struct Traffic {
     pub(super) bytes: f64,
     /// Events that brokers sent to each other.
     pub(super) events: f64,
+    /// Their bytes, IP headers included.
+    pub(super) event_bytes: f64,
 }
 
 impl<'a> Stage<'a> {
@@ -159,6 +163,7 @@ impl<'a> Stage<'a> {
             packets: per_s(after.packets, before.packets),
             bytes: per_s(after.bytes, before.bytes),
             events: per_s(after.events, before.events),
+            event_bytes: per_s(after.event_bytes, before.event_bytes),
         })
     }
 
@@ -173,7 +178,9 @@ impl<'a> Stage<'a> {
         }
         for broker in &self.brokers {
             let metrics = broker.metrics()?;
-            all.events += metrics.sum("sangam_relayed_packets_total", "");
+            let events = metrics.sum("sangam_relayed_packets_total", "");
+            all.events += events;
+            all.event_bytes += metrics.sum("sangam_relayed_bytes_total", "") + IP_UDP * events;
         }
         Ok(all)
     }

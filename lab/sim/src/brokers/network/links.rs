@@ -28,7 +28,7 @@ impl Network {
             return;
         };
         self.wires[wire].open = false;
-        self.wires[wire].renew();
+        self.wires[wire].renew(self.now);
         (0..2).for_each(|end| self.end_down(wire, end));
     }
 
@@ -183,7 +183,7 @@ impl Network {
         if brokers.iter().any(|broker| !self.brokers[*broker].alive) {
             return;
         }
-        self.wires[wire].renew();
+        self.wires[wire].renew(self.now);
         (0..2).for_each(|end| self.end_down(wire, end));
         let measured = self.wires[wire].path.measured();
         for end in &mut self.wires[wire].ends {
@@ -248,8 +248,24 @@ impl Network {
             epoch: it.silence,
         };
         let last = self.now + it.path.delay;
-        let early = self.random.time(PING);
-        let after = |time: Duration| last + time.saturating_sub(early);
+        if it.directions[1 - end].lively.is_so(self.now) {
+            let early = self.random.time(PING);
+            return self.notices(at, last, (early, 1));
+        }
+        // It asks by its next ping, or by what it has to say before.
+        let asks = self.now + self.random.time(Timing::MEASURED);
+        self.asks(at, asks);
+    }
+
+    /// An end asks what will have no answer.
+    fn asks(&mut self, at: At, now: Time) {
+        let since = now + self.wires[at.wire].patience();
+        self.notices(at, since, (Duration::ZERO, Timing::PATIENCE));
+    }
+
+    /// An end takes the silence since then for what it is; so much sooner, or so many times later.
+    fn notices(&mut self, at: At, since: Time, (sooner, times): (Duration, u32)) {
+        let after = |time: Duration| since + (time * times).saturating_sub(sooner);
         if let Some(suspect) = LIVENESS.suspect_after {
             self.plan(after(suspect), What::Suspect(at));
         }
@@ -257,7 +273,9 @@ impl Network {
     }
 
     pub(super) fn suspect(&mut self, at: At) {
-        if let Some(link) = self.silent_end(at) {
+        if let Some(link) = self.silent_end(at)
+            && !self.wires[at.wire].ends[at.end].suspect
+        {
             self.wires[at.wire].ends[at.end].suspect = true;
             let broker = self.wires[at.wire].ends[at.end].broker;
             self.input(broker, RoutingInput::LinkSuspect(link));
@@ -297,10 +315,16 @@ impl Network {
         if !wire.ends[end].up {
             return;
         }
-        if wire.open {
+        let (open, silent) = (wire.open, !wire.open || !wire.ends[1 - end].up);
+        let epoch = wire.silence;
+        if open {
             self.send_frame(at, end, messages);
         } else {
             wire.directions[end].held.push(messages);
+        }
+        if silent {
+            let wire = at;
+            self.asks(At { wire, end, epoch }, self.now);
         }
     }
 
@@ -325,6 +349,7 @@ impl Network {
         if !wire.ends[from].up {
             return;
         }
+        wire.directions[from].lively.sent(self.now, 1);
         let bytes = self.event_bytes.get(&event.stream);
         wire.directions[from].cost.monitoring += bytes.copied().unwrap_or(0);
         self.traffic.crossed(event, (broker, far));

@@ -1,0 +1,210 @@
+//! `vod-one-node`: viewers come one after the other until their films falter (Zimmermann et al.,
+//! Figure 3): under a cap of 100 Mb/s and a share of the processor, then with neither and beside
+//! gst-rtsp-server.
+
+mod gst;
+mod ramp;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::Reports;
+use crate::args::Options;
+use crate::error::Error;
+use crate::film::Kind;
+use crate::paper;
+use crate::progress::Progress;
+use crate::report::{Bound, Plot, Report};
+use crate::scenario::Folder;
+use crate::vod::{Quota, Server, Shelf, Stand};
+pub(super) use ramp::{BUFFER, Ramp, Step};
+
+/// Each film has so many seconds.
+const SECONDS: u64 = 300;
+/// Films of other rates have so many.
+const OTHER_SECONDS: u64 = 120;
+/// More than four times the blocks that a server keeps in memory (256 MiB).
+const FILMS: usize = 6;
+/// Of the paper's network, with all headers.
+const CAP_MBPS: u32 = 100;
+/// Of one processor, for each server. A quarter of what the fastest processors of the paper's time
+/// could do is plenty: the cap is to be the bottleneck, as it was there.
+const QUOTA_PERCENT: f64 = 20.0;
+/// Seconds until the next viewer comes, unless told otherwise; the paper's came each two minutes.
+const STEP: u64 = 8;
+const PAPERS_STEP: u64 = 120;
+/// Without a cap so many come at once.
+const MANY: usize = 100;
+const MANY_MAX: usize = 1_600;
+/// What has to be reached without a cap.
+const STREAMS_MIN: f64 = 800.0;
+const GST_RATIO_MIN: f64 = 8.0;
+
+/// Measures both.
+pub(super) fn run(options: &Options) -> Result<Reports, Error> {
+    let folder = Folder::new()?;
+    let mut progress = Progress::new(5);
+    progress.at("making films");
+    let shelf = Shelf::make(folder.path(), Kind::Dvd.trace(), (FILMS, SECONDS))?;
+    progress.step();
+    progress.at("100 Mb/s");
+    let step = Duration::from_secs(options.seconds.unwrap_or(STEP));
+    let capped = capped(&shelf, step)?;
+    progress.step();
+    progress.at("without a cap");
+    let (mut open, best) = uncapped(&shelf, step)?;
+    progress.step();
+    progress.at("films of other rates");
+    others(&mut open, step)?;
+    progress.step();
+    progress.at("gst-rtsp-server");
+    gst::compare(&mut open, &shelf, (folder.path(), step), best)?;
+    Ok(vec![
+        ("vod-one-node-100m".to_owned(), capped),
+        ("vod-one-node".to_owned(), open),
+    ])
+}
+
+/// One viewer after the other, under cap and quota.
+fn capped(shelf: &Shelf, step: Duration) -> Result<Report, Error> {
+    let title = "DVD viewers of one archive node behind 100 Mb/s";
+    let mut report = Report::new("vod-one-node", title);
+    let stand = Arc::new(Stand::capped(1, CAP_MBPS)?);
+    let quota = Quota::new(QUOTA_PERCENT)?;
+    let server = Server::start((&stand, 0), &shelf.folder, 256, &[])?;
+    server.keep_to(&quota)?;
+    let mut ramp = Ramp::new(&stand, shelf, vec![server])?;
+    let most = ramp.climb((1, 1, 40), step, |step| {
+        report.ours.push(step.to_row("100 Mb/s"))
+    })?;
+    report.headline.set("viewers_max", most);
+    report.headline.set("quota_percent", QUOTA_PERCENT);
+    report
+        .headline
+        .set("speed_up", PAPERS_STEP as f64 / step.as_secs_f64());
+    report.paper = paper::rows(&paper::VOD_ONE_NODE[..2]);
+    let check = "viewers behind 100 Mb/s (the paper's 12)";
+    report
+        .verdict
+        .check(check, most as f64, Bound::AtLeast(12.0));
+    report.notes = notes(shelf, step);
+    pictures(&mut report);
+    Ok(report)
+}
+
+/// Many at once, as fast as the machine.
+fn uncapped(shelf: &Shelf, step: Duration) -> Result<(Report, Option<Step>), Error> {
+    let title = "DVD viewers of one archive node, as fast as this machine";
+    let mut report = Report::new("vod-one-node", title);
+    let stand = Arc::new(Stand::loopback());
+    let server = Server::start((&stand, 0), &shelf.folder, 4 * MANY_MAX, &[])?;
+    let mut ramp = Ramp::new(&stand, shelf, vec![server])?;
+    let mut best = None;
+    let most = ramp.climb((MANY, MANY, MANY_MAX), step, |step| {
+        report.ours.push(step.to_row("none"));
+        if step.holds() {
+            best = Some(step.clone());
+        }
+    })?;
+    report.headline.set("viewers_max", most);
+    report.paper = paper::rows(&paper::VOD_ONE_NODE[2..]);
+    let check = "viewers at once, in the same machine";
+    report
+        .verdict
+        .check(check, most as f64, Bound::AtLeast(STREAMS_MIN));
+    report.notes = notes(shelf, step);
+    pictures(&mut report);
+    Ok((report, best))
+}
+
+/// A few viewers of the paper's other films, from a server each.
+fn others(report: &mut Report, step: Duration) -> Result<(), Error> {
+    for (kind, viewers) in [(Kind::High, 20), (Kind::Small, 200), (Kind::Highest, 5)] {
+        let folder = Folder::new()?;
+        let shelf = Shelf::make(folder.path(), kind.trace(), (1, OTHER_SECONDS))?;
+        let stand = Arc::new(Stand::loopback());
+        let server = Server::start((&stand, 0), &shelf.folder, 2 * viewers, &[])?;
+        let mut ramp = Ramp::new(&stand, &shelf, vec![server])?;
+        let mut last = None;
+        let sizes = (viewers, viewers, viewers);
+        let held = ramp.climb(sizes, step, |step| last = Some(step.clone()))?;
+        let row = last.map(|step| step.to_row("none").with("film", kind.name()));
+        report.ours.extend(row);
+        let check = format!("viewers of {} that got all of theirs", kind.name());
+        let all = Bound::AtLeast(viewers as f64);
+        report.verdict.check(check, held as f64, all);
+    }
+    Ok(())
+}
+
+fn pictures(report: &mut Report) {
+    let plot = |y| Plot {
+        x: "viewers",
+        y,
+        series: Some("network"),
+    };
+    report.plot = Some(plot("viewer_mbps"));
+    report.pictures = [
+        ("cpu", "cpu_percent"),
+        ("cpu-system", "system_percent"),
+        ("disk", "disk_mbyte_per_s"),
+        ("cache", "cache_mbyte_per_s"),
+        ("network", "net_mbps"),
+        ("rates", "rate_changes_per_s"),
+    ]
+    .map(|(name, y)| (name, plot(y)))
+    .into();
+}
+
+fn notes(shelf: &Shelf, step: Duration) -> Vec<String> {
+    vec![
+        format!(
+            "{} films of {SECONDS} s, {:.2} GB, made of the rates of an encoded MPEG-2 film of \
+             {:.2} Mb/s in the mean (lab/bench/data/film-dvd.csv); viewers are real RTSP sessions \
+             over UDP, spread over all films and places, that consume by the film's clock, and \
+             play from a buffer of {} s with seven thresholds of flow control where the server \
+             has it.",
+            shelf.names.len(),
+            shelf.bytes as f64 / 1e9,
+            shelf.mbps(),
+            BUFFER.as_secs(),
+        ),
+        format!(
+            "A step lasts {} s, after {} s in which the viewers that come begin. The paper's came \
+             every {PAPERS_STEP} s: {:.0} times slower.",
+            step.as_secs(),
+            ramp::SETTLE.as_secs(),
+            PAPERS_STEP as f64 / (step + ramp::SETTLE).as_secs_f64()
+        ),
+        "`viewer_mbps` is the mean over viewers of what came of the film; `wanted_mbps` what the \
+         server's pace for the same places of the films is. `viewers_max` is the last number \
+         for which, as for all before it, at least 99 % of that came. `starved` counts viewers \
+         that ran out of film in the step."
+            .to_owned(),
+    ]
+}
+
+/// A few viewers of a short film: everything that comes is whole.
+pub(super) fn smoke(report: &mut Report) -> Result<(), Error> {
+    let folder = Folder::new()?;
+    let shelf = Shelf::make(folder.path(), Kind::Small.trace(), (2, 20))?;
+    let stand = Arc::new(Stand::loopback());
+    let server = Server::start((&stand, 0), &shelf.folder, 16, &[])?;
+    let mut ramp = Ramp::new(&stand, &shelf, vec![server])?;
+    let mut row = None;
+    let most = ramp.climb((4, 4, 4), Duration::from_secs(2), |step| {
+        row = Some(step.clone())
+    })?;
+    let check = "films: viewers that got all of theirs";
+    report
+        .verdict
+        .check(check, most as f64, Bound::AtLeast(4.0));
+    if let Some(step) = row {
+        let check = "films: packets lost";
+        report
+            .verdict
+            .check(check, step.lost as f64, Bound::AtMost(0.0));
+        report.ours.push(step.to_row("none").with("part", "films"));
+    }
+    Ok(())
+}

@@ -1,0 +1,16 @@
+//! Films on demand: servers under a quota and a cap, and viewers that consume them as a film's
+//! trace says (Zimmermann et al., section 3.1).
+
+mod audience;
+mod quota;
+mod server;
+mod shelf;
+mod stand;
+mod viewer;
+
+pub(crate) use audience::{Audience, Look};
+pub(crate) use quota::Quota;
+pub(crate) use server::{Load, Server};
+pub(crate) use shelf::Shelf;
+pub(crate) use stand::Stand;
+pub(crate) use viewer::Wish;

@@ -1,0 +1,110 @@
+//! One viewer: an RTSP connection, and the session behind it.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
+
+use sangam_film::{Counts, Options, Session, Stage};
+use sangam_io::tcp;
+use sangam_model::Time;
+
+use super::audience::Look;
+use crate::error::Error;
+
+const READ: usize = 16 << 10;
+
+/// What a viewer watches, and how.
+#[derive(Clone, Debug)]
+pub(crate) struct Wish {
+    /// Where the server is.
+    pub(crate) server: SocketAddr,
+    /// Everything else; ports are the audience's.
+    pub(crate) options: Options,
+}
+
+/// One viewer.
+pub(super) struct Viewer {
+    pub(super) session: Session<()>,
+    pub(super) address: Ipv4Addr,
+    stream: TcpStream,
+    outbox: Vec<u8>,
+    joined: Time,
+    is_gone: bool,
+}
+
+impl Viewer {
+    /// Connects; what is to be said is said once the connection is there.
+    pub(super) fn new(wish: Wish, address: Ipv4Addr, now: Time) -> Result<Self, Error> {
+        let failed = |error| Error::System("a viewer's connection", error);
+        let from = Some(IpAddr::V4(address));
+        let stream = tcp::connect_from(from, wish.server).map_err(failed)?;
+        let ssrc = u32::from(address);
+        let session = Session::new(wish.options, Some(wish.server.ip()), ssrc);
+        let session = session.map_err(|error| Error::Option(error.to_string()))?;
+        Ok(Self {
+            session,
+            address,
+            stream,
+            outbox: Vec::new(),
+            joined: now,
+            is_gone: false,
+        })
+    }
+
+    /// Whether the connection ended.
+    pub(super) const fn is_gone(&self) -> bool {
+        self.is_gone
+    }
+
+    pub(super) const fn stream(&self) -> &TcpStream {
+        &self.stream
+    }
+
+    /// Reads what the server says, and says what there is to say.
+    pub(super) fn converse(&mut self, now: Time) {
+        let mut room = [0; READ];
+        while !self.is_gone {
+            match self.stream.read(&mut room) {
+                Ok(0) => {
+                    self.is_gone = true;
+                    self.session.hear(now, &[]);
+                }
+                Ok(len) => self.session.hear(now, &room[..len]),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                Err(error) if error.kind() == ErrorKind::NotConnected => break,
+                Err(_) => {
+                    self.is_gone = true;
+                    self.session.hear(now, &[]);
+                }
+            }
+        }
+        self.speak();
+    }
+
+    /// Says what there is to say.
+    pub(super) fn speak(&mut self) {
+        self.outbox.extend(self.session.said());
+        while !self.outbox.is_empty() && !self.is_gone {
+            match self.stream.write(&self.outbox) {
+                Ok(len) => drop(self.outbox.drain(..len)),
+                // Not connected yet, or not read: it is tried again with the next tick.
+                Err(_) => break,
+            }
+        }
+    }
+
+    /// What it sees.
+    pub(super) fn look(&self) -> Look {
+        let counts: Counts = self.session.counts();
+        Look {
+            joined: self.joined,
+            is_playing: *self.session.stage() == Stage::Playing,
+            failed: match self.session.stage() {
+                Stage::Failed(why) => Some(why.clone()),
+                _ => None,
+            },
+            place: self.session.place().at.as_secs_f64(),
+            is_direct: !self.session.setup().nodes.is_empty(),
+            counts,
+        }
+    }
+}
