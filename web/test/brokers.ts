@@ -7,7 +7,7 @@ import { createInterface } from "node:readline";
 
 export const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 export const PROGRAM = process.env["SANGAM"] ?? `${ROOT}target/debug/sangam`;
-const PAGE = process.env["SANGAM_PAGE_FOLDER"] ?? `${ROOT}web/app/dist`;
+export const PAGE = process.env["SANGAM_PAGE_FOLDER"] ?? `${ROOT}web/app/dist`;
 
 /** What an operator shows, where one has to. */
 const OPERATOR = "operator-of-a-test";
@@ -20,6 +20,8 @@ export interface Broker {
   webrtc: string;
   /** Ends it without a word, as a crash would. */
   kill(): Promise<void>;
+  /** Starts it again where it was, with more variables. */
+  again(more: Record<string, string>): Promise<Broker>;
 }
 
 interface Ready {
@@ -51,7 +53,8 @@ interface Wanted {
   variables: Record<string, string>;
 }
 
-async function start({ name, host, http, others, more, variables }: Wanted): Promise<Broker> {
+async function start(wanted: Wanted): Promise<Broker> {
+  const { name, host, http, others, more, variables } = wanted;
   const args = [
     "serve", "--dev", "--json", "--log", "error", "--until-stdin-closes", "--name", name,
     "--listen", `${host}:0`, "--webrtc", `${host}:0`, "--http", `${host}:${http}`, ...more,
@@ -72,7 +75,9 @@ async function start({ name, host, http, others, more, variables }: Wanted): Pro
   };
   const [udp = ""] = ready.udp;
   const [webrtc = ""] = ready.webrtc;
-  return { origin: `http://${ready.http}`, udp, webrtc, kill };
+  const again = (changed: Record<string, string>) =>
+    start({ ...wanted, variables: { ...variables, ...changed } });
+  return { origin: `http://${ready.http}`, udp, webrtc, kill, again };
 }
 
 /** A broker by itself, of which this machine needs no token. */

@@ -1,5 +1,6 @@
 /** Everything that people do with each other in a meeting, in two browsers at two brokers. */
 
+import type { Page } from "playwright-core";
 import { expect, test } from "vitest";
 import { accessible, button, couple, tile } from "./couple";
 import { enter, picture } from "./people";
@@ -168,6 +169,40 @@ test("a phone has everything too", async () => {
   expect(await frames(us.bert.page, "Anna")).toBeGreaterThan(0);
 });
 
+test("whoever joins again elsewhere takes its place there", async () => {
+  await us.bert.page.setViewportSize({ width: 390, height: 844 });
+  await button(us.anna, /^People/).click();
+  await us.anna.page.getByText("Let people in one by one").click();
+  await button(us.anna, "Close").click();
+  // As when a tab is duplicated: without an account, a tab is who one is.
+  const elsewhere = await us.bert.context.newPage();
+  const kept = await us.bert.page.evaluate(() => ({ ...sessionStorage }));
+  await elsewhere.addInitScript((all) => Object.assign(sessionStorage, all), kept);
+  await elsewhere.goto(`${us.brokers[1].origin}/m/meet/weekly`);
+  await elsewhere.getByRole("button", { name: "Join now" }).click();
+  await us.bert.page.getByText("You joined from somewhere else").waitFor();
+  await accessible(us.bert.page, "replaced");
+  await picture(us.bert, "replaced");
+  await elsewhere.close();
+  await button(us.bert, "Join again").click();
+  // The names of devices are long here, and a telephone is narrow.
+  await us.bert.page.locator("[data-outcome=good]").nth(2).waitFor();
+  await fits(us.bert.page);
+  await accessible(us.bert.page, "prejoin on a phone");
+  await picture(us.bert, "phone-prejoin");
+  await button(us.bert, "Join now").click();
+  await sees(us.bert.page, "Anna");
+  await fits(us.bert.page);
+  await tile(us.anna, "Bert").waitFor();
+});
+
+/** Nothing stands out at the side. */
+async function fits(page: Page): Promise<void> {
+  const [width, room] = await page.evaluate(() =>
+    [document.documentElement.scrollWidth, document.documentElement.clientWidth]);
+  expect(width).toBeLessThanOrEqual(room ?? 0);
+}
+
 test("whoever is removed is out and cannot come back", async () => {
   await button(us.anna, /^People/).click();
   await button(us.anna, "More for Bert").click();
@@ -180,5 +215,16 @@ test("whoever is removed is out and cannot come back", async () => {
   await enter(us.bert, `${us.brokers[1].origin}/m/meet/weekly`);
   await us.bert.page.getByText("You were removed from this meeting and cannot come back.").waitFor();
   await picture(us.bert, "barred");
+  await accessible(us.bert.page, "barred");
+});
+
+test("a chair ends the meeting, with two presses", async () => {
+  await button(us.anna, "End the meeting…").click();
+  await accessible(us.anna.page, "about to end");
+  await us.anna.page.getByRole("menuitem", { name: "End it for everybody" }).click();
+  await us.anna.page.getByText("The meeting is over").waitFor();
+  expect(await devices(us.anna.page), "off").toBe(0);
+  await accessible(us.anna.page, "over");
+  await picture(us.anna, "over");
   expect([...us.anna.faults, ...us.bert.faults]).toEqual([]);
 });

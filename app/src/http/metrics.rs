@@ -33,6 +33,15 @@ pub(super) async fn all(state: Shared) -> Result<impl IntoResponse, Problem> {
     samples.extend(state.webrtc.iter().flat_map(|gateway| webrtc(gateway)));
     samples.extend(state.relays.as_ref().map(Relays::sample));
     samples.extend(state.boards.samples());
+    samples.push(Sample {
+        counter: true,
+        ..gauge(
+            "sangam_page_files_missing_total",
+            "Files that pages asked for and this version has not: they are older",
+            Vec::new(),
+            state.page.missing() as f64,
+        )
+    });
     samples.extend(process());
     if let Some(api) = &state.sessions {
         samples.extend(sessions(&api.sessions.statistics()));

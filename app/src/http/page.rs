@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
 
 use axum::extract::Path;
 use axum::http::header::{
@@ -44,6 +46,8 @@ pub(crate) struct Page {
     folder: Option<PathBuf>,
     brokers: Vec<String>,
     policy: String,
+    /// Files that were asked for and are not there.
+    missing: AtomicU64,
 }
 
 impl Page {
@@ -54,7 +58,13 @@ impl Page {
             folder,
             brokers,
             policy,
+            missing: AtomicU64::new(0),
         }
+    }
+
+    /// Files that were asked for and are not there: pages that are older than this program do.
+    pub(super) fn missing(&self) -> u64 {
+        self.missing.load(Relaxed)
     }
 
     /// Whether the page of this origin may call here.
@@ -133,7 +143,11 @@ async fn asset(state: Shared, Path(name): Path<String>) -> Result<Response, Prob
         (CACHE_CONTROL, "public, max-age=31536000, immutable"),
         (X_CONTENT_TYPE_OPTIONS, "nosniff"),
     ];
-    Ok((headers, body.ok_or_else(missing)?).into_response())
+    let Some(body) = body else {
+        state.page.missing.fetch_add(1, Relaxed);
+        return Err(missing());
+    };
+    Ok((headers, body).into_response())
 }
 
 /// A name that leads nowhere else.

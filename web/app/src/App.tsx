@@ -1,7 +1,7 @@
 /** The way of a person: the link, the look into the mirror, the meeting, and out again. */
 
 import { facts, invitation, Meeting, type Problem, type Way } from "@sangam/sdk";
-import { useEffect, useRef, useState } from "react";
+import { useEffect, useState } from "react";
 import { Home } from "./Home";
 import { Left } from "./Left";
 import { MeetingPage } from "./meeting/MeetingPage";
@@ -18,18 +18,18 @@ export function App({ kept, link }: { kept: Settings; link: Link | undefined }) 
   const [busy, setBusy] = useState(false);
   const [tenant, setTenant] = useState<string | null>(null);
   const [ways, setWays] = useState<readonly Way[]>([]);
-  const brokers = useRef([location.origin]);
+  const [brokers, setBrokers] = useState<string[]>();
 
   useEffect(() => {
     // Where the page may go on when its broker dies has to be known before.
-    facts(location.origin)
-      .then(async (known) => {
-        brokers.current = [location.origin, ...known.brokers];
-        setTenant(known.login);
-        if (!link || isStranger(link, known.login)) return;
-        setWays((await invitation(brokers.current, link, link.token))?.ways ?? []);
-      })
-      .catch(() => undefined);
+    void (async () => {
+      const known = await facts(location.origin).catch(() => undefined);
+      const all = [location.origin, ...(known?.brokers ?? [])];
+      setBrokers(all);
+      setTenant(known?.login ?? null);
+      if (!link || !known || isStranger(link, known.login)) return;
+      setWays((await invitation(all, link, link.token))?.ways ?? []);
+    })();
   }, [link]);
   useEffect(() => save(settings), [settings]);
   useEffect(() => {
@@ -42,7 +42,7 @@ export function App({ kept, link }: { kept: Settings; link: Link | undefined }) 
     setBusy(true);
     setProblem(undefined);
     try {
-      setMeeting(await join(link, brokers.current, settings, ready));
+      setMeeting(await join(link, brokers ?? [location.origin], settings, ready));
     } catch (refused) {
       setProblem(refused as Problem);
     } finally {
@@ -53,7 +53,8 @@ export function App({ kept, link }: { kept: Settings; link: Link | undefined }) 
     return (
       <PreJoin
         login={isStranger(link, tenant) ? login(link) : undefined} ways={ways}
-        link={link} settings={settings} change={setSettings} busy={busy} problem={problem}
+        link={link} brokers={brokers} settings={settings} change={setSettings}
+        busy={busy} problem={problem}
         enter={(ready) => void enter(ready)}
       />
     );

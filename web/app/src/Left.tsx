@@ -1,6 +1,6 @@
 /** After a meeting, or instead of one: why, and what can be done. */
 
-import type { View } from "@sangam/sdk";
+import type { Bye, View } from "@sangam/sdk";
 import { Button } from "react-aria-components";
 import { useTranslation } from "react-i18next";
 import type { Link } from "./route";
@@ -11,6 +11,9 @@ import { LogOut } from "./ui/LogOut";
 const KNOWN = [
   "expired", "invalid_token", "other_session", "no_session", "locked", "barred", "full", "not_now",
 ];
+
+/** After these nobody gets back in. */
+const FINAL: Bye[] = ["removed", "ended"];
 
 export function Left({ view, link, again }: { view: View; link: Link; again: () => void }) {
   const { t } = useTranslation();
@@ -23,7 +26,7 @@ export function Left({ view, link, again }: { view: View; link: Link; again: () 
         <Logo />
         <h1 className="text-2xl font-semibold">{title}</h1>
         {view.problem?.hint && !KNOWN.includes(code) && <p className="text-dim">{view.problem.hint}</p>}
-        {view.bye !== "removed" && (
+        {!FINAL.includes(view.bye ?? "left") && (
           <Button
             onPress={again}
             className="cursor-pointer rounded-lg bg-accent px-4 py-2.5 font-semibold text-ground"

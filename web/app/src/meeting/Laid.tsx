@@ -10,7 +10,7 @@ const BoardView = lazy(() => import("../board/BoardView"));
 
 export function Laid({ meeting, view }: { meeting: Meeting; view: View }) {
   return (
-    <Guard>
+    <Guard part>
       <Suspense fallback={<Loading />}>
         <BoardView meeting={meeting} view={view} />
       </Suspense>

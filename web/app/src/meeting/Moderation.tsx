@@ -88,7 +88,30 @@ export function Lead({ view, tools }: { view: View; tools: Tools }) {
       >
         {t("lead.hush")}
       </Button>
+      <End tools={tools} />
     </section>
+  );
+}
+
+/** Behind two presses, as nobody gets back in. */
+function End({ tools }: { tools: Tools }) {
+  const { t } = useTranslation();
+  return (
+    <MenuTrigger>
+      <Button className="cursor-pointer self-start rounded-lg bg-soft px-3 py-1.5 text-sm text-warn hover:bg-line">
+        {t("lead.end")}
+      </Button>
+      <Popover placement="bottom start" className="card p-1 shadow-xl">
+        <Menu aria-label={t("lead.end")} className="outline-none">
+          <MenuItem
+            onAction={() => tools.ask({ do: "finish" })}
+            className="cursor-pointer rounded-md px-3 py-2 outline-none data-[focused]:bg-soft"
+          >
+            {t("lead.end_all")}
+          </MenuItem>
+        </Menu>
+      </Popover>
+    </MenuTrigger>
   );
 }
 

@@ -1,10 +1,11 @@
 /** What a member has to know now: lost lines, refusals, who waits. */
 
 import type { View } from "@sangam/sdk";
-import { CircleAlert, LoaderCircle, Lock, X } from "lucide-react";
+import { CircleAlert, LoaderCircle, Lock } from "lucide-react";
 import { useState } from "react";
 import { useTranslation } from "react-i18next";
-import { IconButton } from "../ui/IconButton";
+import { Bar } from "../ui/Bar";
+import { Old } from "../ui/Old";
 import type { Tools } from "./useTools";
 import { awaited, leading, recorded, recorder } from "./view";
 
@@ -20,6 +21,7 @@ export function Notices({ view, tools }: { view: View; tools: Tools }) {
   return (
     <div role="status" className="flex flex-col items-center gap-2 empty:hidden">
       {lost && <Bar icon={LoaderCircle} text={t(lost)} spins />}
+      <Old there={!lost} />
       {paused && <Bar icon={Lock} text={t(`notice.${view.session?.state}`)} />}
       {notice && (
         <Bar icon={CircleAlert} text={notice.key ? t(notice.key) : (notice.text ?? "")} dismiss={tools.dismiss} />
@@ -48,23 +50,5 @@ export function Consent({ view }: { view: View }) {
       )}
       {awaited(view) && leading(view) && <Bar icon={LoaderCircle} text={t("record.waits")} spins />}
     </div>
-  );
-}
-
-interface BarProps {
-  icon: typeof CircleAlert;
-  text: string;
-  spins?: boolean;
-  dismiss?(): void;
-}
-
-function Bar({ icon: Icon, text, spins, dismiss }: BarProps) {
-  const { t } = useTranslation();
-  return (
-    <p className="flex items-center gap-2 rounded-lg border border-line bg-raised px-3 py-1.5 text-sm">
-      <Icon size={16} aria-hidden className={`text-warn ${spins ? "animate-spin" : ""}`} />
-      {text}
-      {dismiss && <IconButton small icon={X} label={t("close")} press={dismiss} />}
-    </p>
   );
 }

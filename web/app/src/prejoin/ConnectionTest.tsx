@@ -14,20 +14,27 @@ const LOOKS = {
   unknown: { icon: CircleHelp, color: "text-dim" },
 } as const;
 
-export function ConnectionTest({ link }: { link: Link }) {
+export interface ConnectionTestProps {
+  link: Link;
+  /** By origin; none before they are known. */
+  brokers: readonly string[] | undefined;
+}
+
+export function ConnectionTest({ link, brokers }: ConnectionTestProps) {
   const { t } = useTranslation();
   const [report, setReport] = useState<Report>();
   const [round, setRound] = useState(0);
   useEffect(() => {
+    if (!brokers) return undefined;
     let gone = false;
     const door = { origin: location.origin, token: link.token ?? null };
-    void probe(door, link, (step) => {
+    void probe(door, brokers, link, (step) => {
       if (!gone) setReport(step);
     });
     return () => {
       gone = true;
     };
-  }, [link, round]);
+  }, [link, brokers, round]);
   if (!report) return null;
   const bad = [report.server, report.signalling, report.media].includes("bad");
   const rtt = report.rttMs === undefined ? "" : ` ${Math.round(report.rttMs)} ms`;

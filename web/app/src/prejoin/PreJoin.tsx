@@ -14,6 +14,7 @@ import { IconButton } from "../ui/IconButton";
 import { Languages } from "../ui/Languages";
 import { Logo } from "../ui/Logo";
 import { LogOut } from "../ui/LogOut";
+import { Old } from "../ui/Old";
 import { Ways } from "../ui/Ways";
 import { ConnectionTest } from "./ConnectionTest";
 import { Meter } from "./Meter";
@@ -21,6 +22,8 @@ import { useDevice, type Ready } from "./useDevice";
 
 export interface PreJoinProps {
   link: Link;
+  /** By origin, this page's own first; none before they are known. */
+  brokers: readonly string[] | undefined;
   /** Where one has to log in first, if one has to. */
   login: string | undefined;
   /** Other ways in, as far as they are told. */
@@ -32,7 +35,8 @@ export interface PreJoinProps {
   enter(ready: Ready): void;
 }
 
-export function PreJoin({ link, login, ways, settings, change, busy, problem, enter }: PreJoinProps) {
+export function PreJoin(props: PreJoinProps) {
+  const { link, brokers, login, ways, settings, change, busy, problem, enter } = props;
   const { t } = useTranslation();
   const video = useDevice("video", settings.camera, settings);
   const audio = useDevice("audio", settings.microphone, settings);
@@ -47,7 +51,9 @@ export function PreJoin({ link, login, ways, settings, change, busy, problem, en
         <Logo />
         <Languages settings={settings} change={change} />
       </header>
-      <div className="my-auto grid gap-6 md:grid-cols-[1.35fr_1fr]">
+      <div role="status" className="empty:hidden"><Old there /></div>
+      <div className="my-auto grid grid-cols-[minmax(0,1fr)] gap-6
+        md:grid-cols-[minmax(0,1.35fr)_minmax(0,1fr)]">
         <div className="flex flex-col gap-4">
           <div className="card relative aspect-video overflow-hidden">
             <Picture track={video.track} mirrored label={t("prejoin.preview")} />
@@ -61,9 +67,8 @@ export function PreJoin({ link, login, ways, settings, change, busy, problem, en
             </div>
           </div>
           <Meter track={audio.track} label={t("prejoin.meter")} />
-          <ConnectionTest link={link} />
         </div>
-        <form onSubmit={go} className="card flex flex-col gap-4 self-start p-6">
+        <form onSubmit={go} className="card flex flex-col gap-4 self-start p-6 md:row-span-2">
           <h1 className="text-2xl font-semibold break-words">
             {t("prejoin.title", { session: link.session })}
           </h1>
@@ -98,6 +103,8 @@ export function PreJoin({ link, login, ways, settings, change, busy, problem, en
           {!login && link.account && <LogOut link={link} />}
           <Ways ways={ways} heading="h2" />
         </form>
+        {/* Last, as it grows: nothing may move from under a finger. */}
+        <ConnectionTest link={link} brokers={brokers} />
       </div>
     </main>
   );

@@ -21,7 +21,7 @@ export function Choice({ label, value, options, choose }: ChoiceProps) {
       <Label className="text-sm text-dim">{label}</Label>
       <Button className="flex cursor-pointer items-center justify-between gap-2 rounded-lg border
         border-line bg-ground px-3 py-2 text-left disabled:opacity-50">
-        <SelectValue className="truncate">{({ selectedText }) => selectedText}</SelectValue>
+        <SelectValue className="min-w-0 truncate">{({ selectedText }) => selectedText}</SelectValue>
         <ChevronDown size={16} aria-hidden className="shrink-0" />
       </Button>
       <Popover className="card w-(--trigger-width) overflow-auto p-1 shadow-xl">

@@ -4,7 +4,13 @@ import { Component, type ReactNode } from "react";
 import { useTranslation } from "react-i18next";
 import { Logo } from "./Logo";
 
-export class Guard extends Component<{ children: ReactNode }, { failed: boolean }> {
+export interface GuardProps {
+  children: ReactNode;
+  /** Whether this is a part of a page that goes on without it. */
+  part?: boolean;
+}
+
+export class Guard extends Component<GuardProps, { failed: boolean }> {
   override state = { failed: false };
 
   static getDerivedStateFromError() {
@@ -12,8 +18,15 @@ export class Guard extends Component<{ children: ReactNode }, { failed: boolean 
   }
 
   override render() {
-    return this.state.failed ? <Sorry /> : this.props.children;
+    const { children, part } = this.props;
+    if (!this.state.failed) return children;
+    return part ? <Part /> : <Sorry />;
   }
+}
+
+function Part() {
+  const { t } = useTranslation();
+  return <p role="alert" className="card flex size-full items-center justify-center">{t("fault.title")}</p>;
 }
 
 function Sorry() {
