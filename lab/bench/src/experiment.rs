@@ -32,6 +32,7 @@ mod stability;
 mod topologies;
 mod upgrade;
 mod vod_one_node;
+mod vod_scale_up;
 mod webrtc_fanout;
 mod wide_area;
 
@@ -222,6 +223,12 @@ pub(crate) const ALL: &[Experiment] = &[
         about: "DVD viewers of one archive node until films falter, behind 100 Mb/s and without, \
                 beside gst-rtsp-server (Zimmermann et al., Figure 3)",
         run: vod_one_node::run,
+    },
+    Experiment {
+        name: "vod-scale-up",
+        about: "the most DVD viewers of one, two, four and eight archive nodes behind 100 Mb/s each \
+                (Zimmermann et al., Figure 4)",
+        run: vod_scale_up::run,
     },
     Experiment {
         name: "film-smoothing",

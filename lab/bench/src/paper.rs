@@ -12,7 +12,7 @@ pub(crate) use broker_network::{
 };
 pub(crate) use cloud::{CLOUD_VOIP, LINK_THROUGHPUT, STABILITY};
 pub(crate) use voip::{AUDIO_CHAIN, AUDIO_SINGLE_BROKER, MEETINGS_SINGLE_BROKER};
-pub(crate) use yima::VOD_ONE_NODE;
+pub(crate) use yima::{VOD_ONE_NODE, VOD_SCALE_UP};
 
 /// Capacities the papers state, in participants that still fared well.
 pub(crate) const CAPACITY: &[Table] = &[Table {
@@ -87,6 +87,7 @@ mod tests {
             LINK_THROUGHPUT,
             CAPACITY,
             VOD_ONE_NODE,
+            VOD_SCALE_UP,
         ];
         for table in all.into_iter().flatten() {
             assert!(!table.source.is_empty());

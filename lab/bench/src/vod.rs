@@ -2,6 +2,7 @@
 //! trace says (Zimmermann et al., section 3.1).
 
 mod audience;
+pub(crate) mod cluster;
 mod quota;
 mod server;
 mod shelf;

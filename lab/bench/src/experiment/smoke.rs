@@ -7,7 +7,8 @@ use std::time::Duration;
 use sangam_emulator::{Emulator, Quality};
 
 use super::{
-    Reports, columns, crowd, failover, live_routing, one_meeting, vod_one_node, webrtc_fanout,
+    Reports, columns, crowd, failover, live_routing, one_meeting, vod_one_node, vod_scale_up,
+    webrtc_fanout,
 };
 use crate::args::{Options, Receivers};
 use crate::error::Error;
@@ -75,6 +76,7 @@ pub(super) fn run(options: &Options) -> Result<Reports, Error> {
     progress.step();
     progress.at("films");
     vod_one_node::smoke(&mut report)?;
+    vod_scale_up::smoke(&mut report)?;
     progress.step();
     if network.is_ok() {
         progress.at("a broker killed");

@@ -20,19 +20,19 @@ use crate::vod::{Quota, Server, Shelf, Stand};
 pub(super) use ramp::{BUFFER, Ramp, Step};
 
 /// Each film has so many seconds.
-const SECONDS: u64 = 300;
+pub(super) const SECONDS: u64 = 300;
 /// Films of other rates have so many.
 const OTHER_SECONDS: u64 = 120;
 /// More than four times the blocks that a server keeps in memory (256 MiB).
-const FILMS: usize = 6;
+pub(super) const FILMS: usize = 6;
 /// Of the paper's network, with all headers.
-const CAP_MBPS: u32 = 100;
+pub(super) const CAP_MBPS: u32 = 100;
 /// Of one processor, for each server. A quarter of what the fastest processors of the paper's time
 /// could do is plenty: the cap is to be the bottleneck, as it was there.
-const QUOTA_PERCENT: f64 = 20.0;
+pub(super) const QUOTA_PERCENT: f64 = 20.0;
 /// Seconds until the next viewer comes, unless told otherwise; the paper's came each two minutes.
-const STEP: u64 = 8;
-const PAPERS_STEP: u64 = 120;
+pub(super) const STEP: u64 = 8;
+pub(super) const PAPERS_STEP: u64 = 120;
 /// Without a cap so many come at once.
 const MANY: usize = 100;
 const MANY_MAX: usize = 1_600;
@@ -69,7 +69,8 @@ pub(super) fn run(options: &Options) -> Result<Reports, Error> {
 fn capped(shelf: &Shelf, step: Duration) -> Result<Report, Error> {
     let title = "DVD viewers of one archive node behind 100 Mb/s";
     let mut report = Report::new("vod-one-node", title);
-    let stand = Arc::new(Stand::capped(1, CAP_MBPS)?);
+    let stand = Arc::new(Stand::hosts(1)?);
+    stand.cap(CAP_MBPS)?;
     let quota = Quota::new(QUOTA_PERCENT)?;
     let server = Server::start((&stand, 0), &shelf.folder, 256, &[])?;
     server.keep_to(&quota)?;

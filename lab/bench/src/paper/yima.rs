@@ -31,6 +31,27 @@ pub(crate) const VOD_ONE_NODE: &[Table] = &[
     },
 ];
 
+/// The most viewers of one, two and four servers: what the text says of Figure 4, and of Figure 3
+/// for the first.
+pub(crate) const VOD_SCALE_UP: &[Table] = &[Table {
+    source: "Zimmermann et al., Figures 3 and 4: the most viewers",
+    labels: &[("network", "100 Mb/s")],
+    columns: &[
+        "nodes",
+        "viewers",
+        "viewer_mbps",
+        "net_mbps",
+        "read_mbyte_per_s",
+        "node_cpu_percent",
+        "rate_changes_per_s",
+    ],
+    rows: &[
+        &[1.0, 12.0, 5.33, 68.0, 8.5, 40.0, 1.0],
+        &[2.0, 25.0, 5.33, 136.0, 17.0, 38.0, 1.0],
+        &[4.0, 48.0, 5.33, f64::NAN, 32.0, 40.0, 2.5],
+    ],
+}];
+
 const COLUMNS: &[&str] = &[
     "viewers",
     "viewer_mbps",

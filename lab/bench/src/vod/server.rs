@@ -22,6 +22,9 @@ const CALL: Duration = Duration::from_secs(1);
 const PORT: u16 = 8_554;
 /// Of the times in /proc/PID/stat: the kernel's interface has the same everywhere (USER_HZ).
 const TICKS_PER_S: f64 = 100.0;
+/// The device of a host of the emulator's, and the bytes that it sent in /proc/PID/net/dev.
+const DEVICE: &str = "eth0";
+const SENT: usize = 8;
 /// Lines of its log that are shown when it does not start.
 const LOG_TAIL: usize = 8;
 
@@ -42,6 +45,8 @@ pub(crate) struct Load {
     pub(crate) system: Duration,
     /// Bytes read from disks, past the page cache or into it.
     pub(crate) disk: u64,
+    /// Bytes that its host sent, headers included; 0 if it has none of its own.
+    pub(crate) net: u64,
 }
 
 impl Server {
@@ -89,12 +94,7 @@ impl Server {
         let mut command = stand.command(number, bench);
         command.arg("exec");
         what(&mut command);
-        for (name, _) in std::env::vars_os() {
-            // It refuses variables of its prefix that it does not know.
-            if name.to_string_lossy().starts_with("SANGAM_") {
-                command.env_remove(name);
-            }
-        }
+        forget_variables(&mut command);
         let child = command
             .stdin(Stdio::null())
             .stdout(output)
@@ -180,6 +180,12 @@ impl Load {
             let ticks: u64 = field.and_then(|field| field.parse().ok()).unwrap_or(0);
             Duration::from_secs_f64(ticks as f64 / TICKS_PER_S)
         };
+        // A process sees the devices of its own network.
+        let devices = read("net/dev").unwrap_or_default();
+        let sent = devices.lines().find_map(|line| {
+            let counters = line.trim_start().strip_prefix(DEVICE)?.strip_prefix(':')?;
+            counters.split_ascii_whitespace().nth(SENT)?.parse().ok()
+        });
         let disk = io
             .lines()
             .find_map(|line| line.strip_prefix("read_bytes: "));
@@ -189,6 +195,7 @@ impl Load {
             disk: disk
                 .and_then(|bytes| bytes.trim().parse().ok())
                 .unwrap_or(0),
+            net: sent.unwrap_or(0),
         }
     }
 
@@ -198,12 +205,23 @@ impl Load {
             user: self.user.saturating_sub(before.user),
             system: self.system.saturating_sub(before.system),
             disk: self.disk.saturating_sub(before.disk),
+            net: self.net.saturating_sub(before.net),
         }
     }
 
     /// CPU time of both kinds.
     pub(crate) fn cpu(&self) -> Duration {
         self.user + self.system
+    }
+}
+
+/// Leaves out variables of this process that `sangam` would refuse: those of its prefix that it does
+/// not know.
+pub(super) fn forget_variables(command: &mut Command) {
+    for (name, _) in std::env::vars_os() {
+        if name.to_string_lossy().starts_with("SANGAM_") {
+            command.env_remove(name);
+        }
     }
 }
 

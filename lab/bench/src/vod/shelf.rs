@@ -5,6 +5,7 @@ use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use super::cluster::run;
 use crate::error::Error;
 use crate::film::{self, FRAME, Trace};
 use crate::process::sangam_binary;
@@ -15,7 +16,7 @@ const BUFFER: usize = 1 << 20;
 
 /// An archive with films of one trace, each of them begun at another place of it.
 pub(crate) struct Shelf {
-    /// The archive's folder.
+    /// The archive's folder, or what holds those of its nodes.
     pub(crate) folder: PathBuf,
     /// The films' names.
     pub(crate) names: Vec<String>,
@@ -37,21 +38,44 @@ impl Shelf {
     ) -> Result<Self, Error> {
         let archive = folder.join("archive");
         fs::create_dir_all(&archive).map_err(|error| Error::file(&archive, error))?;
+        let sangam = sangam_binary()?;
+        let to = || {
+            let mut command = Command::new(&sangam);
+            command.args(["archive", "--archive"]).arg(&archive);
+            Ok(command)
+        };
+        Self::put(folder, trace, (count, seconds), &to).map(|shelf| Self {
+            folder: archive.clone(),
+            ..shelf
+        })
+    }
+
+    /// The same by way of `to`, which begins a command of `sangam archive` for some archive; films
+    /// are written in `folder` before.
+    ///
+    /// # Errors
+    /// As [`Self::make`].
+    pub(crate) fn put(
+        folder: &Path,
+        trace: Trace,
+        (count, seconds): (usize, u64),
+        to: &dyn Fn() -> Result<Command, Error>,
+    ) -> Result<Self, Error> {
         let frames = (seconds as f64 / FRAME.as_secs_f64()) as u64;
         let mut shelf = Self {
-            folder: archive,
+            folder: folder.to_owned(),
             names: Vec::new(),
             bytes: 0,
             trace,
             frames,
         };
         for number in 0..count {
-            shelf.add(number, &folder.join("film.ts"))?;
+            shelf.add(number, &folder.join("film.ts"), to()?)?;
         }
         Ok(shelf)
     }
 
-    fn add(&mut self, number: usize, path: &Path) -> Result<(), Error> {
+    fn add(&mut self, number: usize, path: &Path, mut command: Command) -> Result<(), Error> {
         let failed = |error| Error::file(path, error);
         let file = File::create(path).map_err(failed)?;
         let mut out = BufWriter::with_capacity(BUFFER, file);
@@ -61,18 +85,8 @@ impl Shelf {
             .and_then(|len| out.flush().map(|()| len))
             .map_err(failed)?;
         let name = format!("film-{number}");
-        let mut command = Command::new(sangam_binary()?);
-        command
-            .args(["archive", "--archive"])
-            .arg(&self.folder)
-            .arg("add");
-        command.arg(path).args(["--name", &name]);
-        let output = command.output();
-        let output = output.map_err(|error| Error::System("starting sangam archive", error))?;
-        if !output.status.success() {
-            let words = String::from_utf8_lossy(&output.stderr);
-            return Err(Error::Broker(format!("sangam archive add: {words}")));
-        }
+        command.arg("add").arg(path).args(["--name", &name]);
+        run(&mut command, "sangam archive add")?;
         fs::remove_file(path).map_err(failed)?;
         self.names.push(name);
         Ok(())

@@ -47,12 +47,11 @@ impl Stand {
         Ok(Self(Place::Sites(Box::new(network))))
     }
 
-    /// Hosts for so many servers, each of whose devices sends at most so many megabits per second
-    /// (headers included) by the kernel's token bucket.
+    /// Hosts for so many servers.
     ///
     /// # Errors
-    /// [`Error::Network`] if hosts cannot be had, [`Error::System`] if their caps cannot.
-    pub(crate) fn capped(servers: usize, mbps: u32) -> Result<Self, Error> {
+    /// [`Error::Network`] if hosts cannot be had, [`Error::System`] if their ways to viewers cannot.
+    pub(crate) fn hosts(servers: usize) -> Result<Self, Error> {
         let segment = Segment::new(servers + 1).map_err(Error::Network)?;
         let [a, b] = SEGMENT;
         let viewers = format!("{a}.{b}.0.0/16");
@@ -63,6 +62,20 @@ impl Stand {
             run(host
                 .command("ip")
                 .args(["route", "add", &viewers, "via", &way]))?;
+        }
+        Ok(Self(Place::Segment(segment)))
+    }
+
+    /// From now on each host of a server sends at most so many megabits per second, headers
+    /// included, by the kernel's token bucket. Nothing happens where servers have no hosts.
+    ///
+    /// # Errors
+    /// [`Error::System`] if the kernel refuses.
+    pub(crate) fn cap(&self, mbps: u32) -> Result<(), Error> {
+        let Place::Segment(segment) = &self.0 else {
+            return Ok(());
+        };
+        for host in &segment.hosts()[1..] {
             let rate = format!("{mbps}mbit");
             let cap = [
                 "qdisc",
@@ -77,7 +90,7 @@ impl Stand {
             let bucket = ["burst", BUCKET, "latency", QUEUE];
             run(host.command("tc").args(cap).args(bucket))?;
         }
-        Ok(Self(Place::Segment(segment)))
+        Ok(())
     }
 
     /// Whether a server has a host, and so all ports, of its own.
