@@ -226,8 +226,8 @@ pub(crate) const ALL: &[Experiment] = &[
     },
     Experiment {
         name: "vod-scale-up",
-        about: "the most DVD viewers of one, two, four and eight archive nodes behind 100 Mb/s each \
-                (Zimmermann et al., Figure 4)",
+        about: "the most DVD viewers of one, two, four and eight archive nodes behind 100 Mb/s \
+                each (Zimmermann et al., Figure 4)",
         run: vod_scale_up::run,
     },
     Experiment {

@@ -215,8 +215,8 @@ impl Load {
     }
 }
 
-/// Leaves out variables of this process that `sangam` would refuse: those of its prefix that it does
-/// not know.
+/// Leaves out variables of this process that `sangam` would refuse: those of its prefix that it
+/// does not know.
 pub(super) fn forget_variables(command: &mut Command) {
     for (name, _) in std::env::vars_os() {
         if name.to_string_lossy().starts_with("SANGAM_") {

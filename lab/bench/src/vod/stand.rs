@@ -50,7 +50,8 @@ impl Stand {
     /// Hosts for so many servers.
     ///
     /// # Errors
-    /// [`Error::Network`] if hosts cannot be had, [`Error::System`] if their ways to viewers cannot.
+    /// [`Error::Network`] if hosts cannot be had, [`Error::System`] if their ways to viewers
+    /// cannot.
     pub(crate) fn hosts(servers: usize) -> Result<Self, Error> {
         let segment = Segment::new(servers + 1).map_err(Error::Network)?;
         let [a, b] = SEGMENT;
