@@ -198,6 +198,30 @@ fn what_is_no_offer_is_refused_in_words() {
         let (status, _) = broker.request(method, &format!("/v1/webrtc/{id}"), &[], "");
         assert_eq!(status, 404, "{method}");
     }
+    let json = ["Content-Type: application/json"];
+    let nobody = format!("/v1/webrtc/{}/shown", "00".repeat(17));
+    for (status, path, headers, body) in [
+        (404, &*nobody, &json[..], r#"[{"mid": "0", "height": 360}]"#),
+        (
+            400,
+            &nobody,
+            &json[..],
+            r#"[{"mid": "0", "height": 70000}]"#,
+        ),
+        (
+            400,
+            &nobody,
+            &json[..],
+            r#"[{"mid": "0", "height": 1, "width": 1}]"#,
+        ),
+        (400, &nobody, &json[..], r#"{"mid": "0""#),
+        (413, &nobody, &json[..], &"x".repeat(70_000)),
+        (400, &nobody, &sdp[..], "[]"),
+        (404, "/v1/webrtc/no-such-peer/shown", &json[..], "[]"),
+    ] {
+        let (found, answer) = broker.request("PUT", path, headers, body);
+        assert_eq!(found, status, "{path} {body:.40}: {answer}");
+    }
     let (_, facts) = broker.get("/v1/broker");
     let facts: Value = serde_json::from_str(&facts).unwrap();
     assert_eq!(facts["webrtc"].as_array().unwrap().len(), 1, "{facts}");

@@ -39,6 +39,8 @@ const AT_ONCE: Duration = Duration::from_micros(1);
 /// What the library wants to do for a peer that can wait, it may do so much later, with the next
 /// packet to that peer: sound goes every 20 ms.
 const SLACK: Duration = Duration::from_millis(15);
+/// How often layers are judged by an estimate: the library tells only of changes.
+const JUDGE: Duration = Duration::from_millis(500);
 /// The request number of a peer's token; others are counted from 1.
 const TOKEN: u32 = 0;
 
@@ -61,6 +63,8 @@ pub(crate) struct Peer {
     /// When the library, having said all, wanted to be called again.
     next: Time,
     desired: u64,
+    /// What its path carries, and when layers were judged by that.
+    judged: Option<(Bitrate, Time)>,
     /// Of what it tells about its layout.
     pace: Pace,
 }
@@ -168,6 +172,7 @@ impl Peer {
             again: None,
             next: Time::ZERO,
             desired: 0,
+            judged: None,
             pace: Pace::new(hands.cx.now),
         }
     }
@@ -274,6 +279,11 @@ impl Peer {
             .write(burst, (&mut self.rtc, at), &mut hands.wishes());
         if last.is_none() {
             return Ok(None);
+        }
+        if let Some((estimate, at)) = self.judged
+            && hands.cx.now - at >= JUDGE
+        {
+            self.estimated(estimate, hands);
         }
         self.rtc.handle_input(Input::Timeout(at))?;
         self.rounds(last, hands).map(Some)
@@ -475,6 +485,7 @@ impl Peer {
 
     fn estimated(&mut self, estimate: Bitrate, hands: &mut Hands<'_, '_>) {
         let now = hands.cx.now;
+        self.judged = Some((estimate, now));
         tracing::trace!(peer = %self.id, %estimate, "the path is estimated");
         self.egress
             .estimated(estimate.as_u64(), &mut hands.wishes());

@@ -1,8 +1,10 @@
 //! Simulcast: each layer a stream of its own, each player one clean stream.
 
+use std::time::{Duration, Instant};
+
 use sangam_webrtc::{JoinError, SHOWN_MAX, Shown};
 
-use crate::peer::{Kind, Peer};
+use crate::peer::{Kind, LOWEST_HEIGHT, Peer};
 use crate::stage::{Stage, until};
 
 /// Bytes of a picture in each layer.
@@ -79,6 +81,41 @@ fn what_is_not_shown_is_not_sent_and_begins_low_again() {
     let some = |player: &Peer| player.pictures().len() >= before + during + 5;
     player.until_with("pictures", some, || show(&mut publisher, true));
     assert_eq!(player.pictures()[before + during].payload.len(), SIZES[0]);
+}
+
+#[test]
+fn a_layer_higher_than_what_is_shown_is_not_sent_however_wide_the_path() {
+    let stage = Stage::new();
+    let mut publisher = Peer::new(Kind::SendsLayers(3));
+    let mut player = Peer::new(Kind::Receives);
+    stage.publish(&mut publisher, "demo/anna");
+    let id = stage.play(&mut player, "demo/anna").id;
+    let last = |player: &Peer| player.pictures().last().map_or(0, |one| one.payload.len());
+    // As fast as a camera: what the path carries is measured, and a burst would be too much for it.
+    let mut next = Instant::now();
+    let mut frame = move || {
+        if Instant::now() >= next {
+            next += Duration::from_millis(40);
+            show(&mut publisher, true);
+        }
+    };
+    let is = |layer: usize| move |player: &Peer| last(player) == SIZES[layer];
+    stage
+        .gateway
+        .show(id, shown(&player, 2 * LOWEST_HEIGHT))
+        .unwrap();
+    player.until_with("the middle layer", is(1), &mut frame);
+    // Time enough to climb again, as the way from the lowest layer took less.
+    let before = player.pictures().len();
+    let more = |player: &Peer| player.pictures().len() >= before + 100;
+    player.until_with("pictures", more, &mut frame);
+    let too_high = |one: &&str0m::rtp::RtpPacket| one.payload.len() > SIZES[1];
+    assert_eq!(player.pictures().into_iter().filter(too_high).count(), 0);
+    stage
+        .gateway
+        .show(id, shown(&player, LOWEST_HEIGHT))
+        .unwrap();
+    player.until_with("the lowest layer", is(0), &mut frame);
 }
 
 #[test]

@@ -24,6 +24,8 @@ pub(crate) enum Kind {
 }
 
 pub(crate) const RIDS: [&str; 3] = ["q", "h", "f"];
+/// Pixels of the lowest layer; each has twice those of the one below.
+pub(crate) const LOWEST_HEIGHT: u16 = 180;
 /// Bytes of what is sent as a picture.
 const PICTURE: usize = 600;
 /// Units of the clock of what is sent as one packet of sound.
@@ -264,6 +266,13 @@ impl Peer {
         let id = 0x8000 | (sequence as u16 & 0x7fff);
         let [high, low] = id.to_be_bytes();
         let mut payload = vec![0x90, 0x80, high, low, u8::from(!key)];
+        if key {
+            // RFC 6386 section 9.1: the rest of the frame tag, the start code, width and height.
+            let height: u16 = LOWEST_HEIGHT << layer.unwrap_or(0);
+            let width = height / 9 * 16;
+            payload.extend([0, 0, 0x9d, 0x01, 0x2a]);
+            payload.extend([width.to_le_bytes(), height.to_le_bytes()].as_flattened());
+        }
         payload.resize(size, 0x55);
         let write = RtpWrite::new(pt, sequence.into(), timestamp, Instant::now(), payload);
         let rid = layer.map(|layer| Rid::from(RIDS[layer]));
