@@ -37,7 +37,7 @@ pub(super) async fn all(state: Shared) -> Result<impl IntoResponse, Problem> {
         counter: true,
         ..gauge(
             "sangam_page_files_missing_total",
-            "Files that pages asked for and this version has not: they are older",
+            "Files of the page that were asked for and are not there, as by older pages",
             Vec::new(),
             state.page.missing() as f64,
         )

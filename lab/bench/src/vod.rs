@@ -4,6 +4,7 @@
 mod audience;
 pub(crate) mod cluster;
 mod quota;
+mod ramp;
 mod server;
 mod shelf;
 mod stand;
@@ -11,6 +12,7 @@ mod viewer;
 
 pub(crate) use audience::{Audience, Look};
 pub(crate) use quota::Quota;
+pub(crate) use ramp::{BUFFER, Ramp, SETTLE, Step};
 pub(crate) use server::{Load, Server};
 pub(crate) use shelf::Shelf;
 pub(crate) use stand::Stand;

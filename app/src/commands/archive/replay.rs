@@ -111,21 +111,25 @@ impl Running {
     }
 
     fn send(&mut self, next: &Replayed) {
-        let publisher = &mut self.publishers[next.track];
-        let done = if next.is_rtcp {
-            publisher.send_rtcp(&next.payload)
-        } else {
-            self.sent += 1;
-            let event = Outgoing {
-                flags: Flags::from_bits(next.flags),
-                layer: next.layer,
-                payload: &next.payload,
-            };
-            publisher.send(event).map(drop)
-        };
-        if let Err(error) = done {
-            tracing::debug!(%error, "a packet was not sent");
-            self.failed += 1;
-        }
+        self.sent += u64::from(!next.is_rtcp);
+        self.failed += u64::from(!publish(&mut self.publishers[next.track], next));
     }
+}
+
+/// Publishes what a recording has; whether it was sent.
+pub(super) fn publish(publisher: &mut Publisher, next: &Replayed) -> bool {
+    let done = if next.is_rtcp {
+        publisher.send_rtcp(&next.payload)
+    } else {
+        let event = Outgoing {
+            flags: Flags::from_bits(next.flags),
+            layer: next.layer,
+            payload: &next.payload,
+        };
+        publisher.send(event).map(drop)
+    };
+    if let Err(error) = &done {
+        tracing::debug!(%error, "a packet was not sent");
+    }
+    done.is_ok()
 }

@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use sangam_emulator::{Loss, Quality};
 
-use super::vod_one_node::Ramp;
 use super::{Reports, row_span};
 use crate::args::Options;
 use crate::error::Error;
@@ -14,7 +13,7 @@ use crate::film::Kind;
 use crate::progress::Progress;
 use crate::report::{Bound, Report};
 use crate::scenario::Folder;
-use crate::vod::{Server, Shelf, Stand};
+use crate::vod::{BUFFER, Ramp, Server, Shelf, Stand};
 
 const LOSSES: [f64; 2] = [0.01, 0.05];
 /// One way.
@@ -74,7 +73,7 @@ pub(super) fn run(options: &Options) -> Result<Reports, Error> {
          packets that were not there when they were due, `path_lost` what the emulator lost on \
          the way to viewers since it began.",
         DELAY.as_millis(),
-        super::vod_one_node::BUFFER.as_secs()
+        BUFFER.as_secs()
     ));
     Ok(vec![("film-repair".to_owned(), report)])
 }

@@ -3,7 +3,6 @@
 //! gst-rtsp-server.
 
 mod gst;
-mod ramp;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,8 +15,7 @@ use crate::paper;
 use crate::progress::Progress;
 use crate::report::{Bound, Plot, Report};
 use crate::scenario::Folder;
-use crate::vod::{Quota, Server, Shelf, Stand};
-pub(super) use ramp::{BUFFER, Ramp, Step};
+use crate::vod::{BUFFER, Quota, Ramp, SETTLE, Server, Shelf, Stand, Step};
 
 /// Each film has so many seconds.
 pub(super) const SECONDS: u64 = 300;
@@ -174,8 +172,8 @@ fn notes(shelf: &Shelf, step: Duration) -> Vec<String> {
             "A step lasts {} s, after {} s in which the viewers that come begin. The paper's came \
              every {PAPERS_STEP} s: {:.0} times slower.",
             step.as_secs(),
-            ramp::SETTLE.as_secs(),
-            PAPERS_STEP as f64 / (step + ramp::SETTLE).as_secs_f64()
+            SETTLE.as_secs(),
+            PAPERS_STEP as f64 / (step + SETTLE).as_secs_f64()
         ),
         "`viewer_mbps` is the mean over viewers of what came of the film; `wanted_mbps` what the \
          server's pace for the same places of the films is. `viewers_max` is the last number \

@@ -6,9 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Reports;
-use super::vod_one_node::{
-    BUFFER, CAP_MBPS, FILMS, PAPERS_STEP, QUOTA_PERCENT, Ramp, SECONDS, STEP, Step,
-};
+use super::vod_one_node::{CAP_MBPS, FILMS, PAPERS_STEP, QUOTA_PERCENT, SECONDS, STEP};
 use crate::args::Options;
 use crate::error::Error;
 use crate::film::Kind;
@@ -16,7 +14,7 @@ use crate::paper;
 use crate::progress::Progress;
 use crate::report::{Bound, Plot, Report};
 use crate::scenario::Folder;
-use crate::vod::{Load, Quota, Shelf, Stand, cluster};
+use crate::vod::{BUFFER, Load, Quota, Ramp, Shelf, Stand, Step, cluster};
 
 /// Nodes, and what the most of their viewers are called.
 const SIZES: [(usize, &str); 4] = [

@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 use sangam_film::{Counts, Options, Pace, THRESHOLDS};
 use sangam_io::clock;
 
+use super::{Audience, Load, Look, Server, Shelf, Stand, Wish};
 use crate::error::Error;
 use crate::process::own_cpu;
 use crate::report::Row;
-use crate::vod::{Audience, Load, Look, Server, Shelf, Stand, Wish};
 
 /// A viewer's buffer: 10.7 MB of a DVD. `film-smoothing` says why: with less a film's rich scenes
 /// make more changes of rate than the paper's clients asked for.

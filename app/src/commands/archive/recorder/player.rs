@@ -8,14 +8,14 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use sangam_archive::Replayed;
-use sangam_client::{Client, Numbering, Outgoing, Publisher};
+use sangam_client::{Client, Numbering, Publisher};
 use sangam_model::Topic;
 use sangam_session::{Medium, Replay, Said};
-use sangam_wire::Flags;
 use serde_json::{Value, json};
 
 use super::past::{Part, Past};
 use super::{Id, Options};
+use crate::commands::archive::replay::publish;
 use crate::commands::peer::{self, Pass};
 use crate::commands::session::Server;
 use crate::exit::{Exit, Failure, io};
@@ -305,7 +305,7 @@ impl Stage {
                 return Ok(wait);
             }
             if let Some(Some(publisher)) = run.publishers.get_mut(next.track) {
-                send(publisher, &next);
+                publish(publisher, &next);
             }
             // A recording of a crowd must not keep orders waiting.
             if self.wanted().order != self.order.load(Ordering::Relaxed) {
@@ -360,20 +360,4 @@ fn seek(past: &mut Past, to: Duration) -> Result<Duration, Failure> {
         return Ok(found);
     }
     past.replay.seek(to, &sound).map_err(wrong())
-}
-
-fn send(publisher: &mut Publisher, next: &Replayed) {
-    let done = if next.is_rtcp {
-        publisher.send_rtcp(&next.payload)
-    } else {
-        let event = Outgoing {
-            flags: Flags::from_bits(next.flags),
-            layer: next.layer,
-            payload: &next.payload,
-        };
-        publisher.send(event).map(drop)
-    };
-    if let Err(error) = done {
-        tracing::debug!(%error, "a packet was not sent");
-    }
 }

@@ -6,11 +6,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{GST_RATIO_MIN, Ramp, SECONDS, Step};
+use super::{GST_RATIO_MIN, SECONDS};
 use crate::error::Error;
 use crate::film::{self, FRAME};
 use crate::report::{Bound, Report};
-use crate::vod::{Server, Shelf, Stand};
+use crate::vod::{Ramp, Server, Shelf, Stand, Step};
 
 const SCRIPT: &str = include_str!("../../vod/gst.py");
 /// Debian's, which has its own modules.
