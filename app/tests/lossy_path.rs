@@ -71,18 +71,20 @@ fn video_over_a_lossy_path() {
     let _second = serve(far, &authority, &["--link", &link]);
     let _camera = Running::start(camera(near));
     let from = format!("{}:4600", far.v4());
-    let play = "play --json --topic lossy/# --seconds 8 --from";
+    let play = "play --json --topic lossy/# --from";
     let play: Vec<_> = play.split(' ').chain([from.as_str()]).collect();
     let mut player = sangam(&play);
     far.place(&mut player);
-    let (code, lines) = Running::start(player).end();
-    assert_eq!(code, 0, "{lines}");
-    let summary: Value = serde_json::from_str(lines.lines().last().unwrap()).unwrap();
-    let stream = &summary["streams"][0];
-    let (packets, lost) = (stream["packets"].as_u64(), stream["lost"].as_u64());
+    let mut player = Running::start(player);
+    let packets = |stream: &Value| stream["packets"].as_u64().unwrap_or(0);
+    // Lines come once a second.
+    assert!((0..60).any(|_| packets(&player.json_line()["streams"][0]) > 0));
+    let rest = (0..7).map(|_| player.json_line()).last().unwrap();
+    let stream = &rest["streams"][0];
+    let (packets, lost) = (packets(stream), stream["lost"].as_u64());
     // 400 packets a second; CUBIC would carry 1.5 Mb/s of it.
-    assert!(packets > Some(1_000), "{stream}");
-    assert!(lost.unwrap() * 20 < packets.unwrap(), "{stream}");
+    assert!(packets > 1_000, "{stream}");
+    assert!(lost.unwrap() * 20 < packets, "{stream}");
 }
 
 #[test]
@@ -136,8 +138,9 @@ fn bbr_over_a_lossy_path() {
     let link = format!("tcp://{}:4600", near.v4());
     let _second = serve_tcp(far, &["--link", &link]);
     until_it_uses(near, "cubic");
+    // A link without media sends some five segments a second: it has to lose many to be judged.
     set(Quality {
-        loss: Loss::Random(0.03),
+        loss: Loss::Random(0.2),
         ..Quality::delayed(Duration::from_millis(5))
     });
     until_it_uses(near, "bbr");
