@@ -69,7 +69,7 @@ fn a_clip_crosses_two_brokers_into_a_file_that_plays() {
     ];
     let mut player = Running::start(sangam(&args));
     let _publisher = publisher(&first, &clip, "test/clip");
-    // Six seconds of sound.
+    // Six seconds of sound: FFmpeg looks at two of them before it writes.
     until_it_plays(&mut player, 2, 300);
     player.signal("INT");
     let (code, lines) = player.end();

@@ -120,14 +120,15 @@ fn camera(site: &Site) -> Running {
     Running::start(command)
 }
 
-/// How many packets a player at this site misses while it gets so many.
+/// How many packets a player at this site misses until it has more than `packets`.
 fn missed_of(packets: u64, site: &Site) -> u64 {
     let from = format!("{}:4600", site.v4());
     let mut command = sangam(&["play", "--json", "--topic", "narrow/#", "--from", &from]);
     site.place(&mut command);
     let mut player = Running::start(command);
     let got = |line: Value| line["streams"][0]["packets"].as_u64() > Some(packets);
-    assert!((0..60).any(|_| got(player.json_line())));
+    let enough = (0..60).any(|_| got(player.json_line()));
+    assert!(enough, "fewer than {packets} packets came");
     player.signal("INT");
     let (code, lines) = player.end();
     assert_eq!(code, 0, "{lines}");
