@@ -1,14 +1,19 @@
 //! A client of RTSP that takes films by datagrams from one node or many, and knows what came.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::time::{Duration, Instant};
 
 /// Bytes of a datagram of a film.
 pub(crate) const DATAGRAM: usize = 1_316;
+/// A node that numbers nothing says this instead: it sends something again.
+const UNCOUNTED: u32 = u32::MAX;
 /// How long one packet is waited for before whatever else is looked at.
 const LOOK: Duration = Duration::from_millis(50);
+/// How often lost packets are asked for, and how many at once.
+const ASK_EVERY: Duration = Duration::from_millis(100);
+const ASK_MAX: usize = 32;
 
 /// An answer: its status, and all of it.
 pub(crate) struct Answer {
@@ -175,8 +180,33 @@ impl Client {
         })
     }
 
-    /// Packets until the server says goodbye, or nothing came for five seconds.
+    /// Packets until the end. A node is asked again for what its own numbers say was lost, as any
+    /// client would: a socket that is not read for a moment drops packets. What a node that died
+    /// never sent has none of its numbers and is not asked for.
     pub(crate) fn receive_all(&self, mut look: impl FnMut(&Packet)) -> Vec<Packet> {
+        let mut next: BTreeMap<u16, u32> = BTreeMap::new();
+        let mut missing: BTreeSet<(u16, u32)> = BTreeSet::new();
+        let mut asked = Instant::now();
+        self.receive_until_goodbye(|packet| {
+            look(packet);
+            if let Some((node, local)) = packet.local.filter(|(_, local)| *local != UNCOUNTED) {
+                missing.remove(&(node, local));
+                let next = next.entry(node).or_default();
+                missing.extend((*next..local).map(|lost| (node, lost)));
+                *next = (*next).max(local + 1);
+            }
+            if asked.elapsed() >= ASK_EVERY {
+                asked = Instant::now();
+                for (node, local) in missing.iter().take(ASK_MAX) {
+                    let (to, source) = self.nodes[node];
+                    self.report_lost(to, source, *local as u16);
+                }
+            }
+        })
+    }
+
+    /// Packets until the server says goodbye, or nothing came for five seconds.
+    fn receive_until_goodbye(&self, mut look: impl FnMut(&Packet)) -> Vec<Packet> {
         let mut all = Vec::new();
         let mut last = Instant::now();
         while last.elapsed() < Duration::from_secs(5) {
