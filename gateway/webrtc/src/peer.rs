@@ -1,6 +1,5 @@
 //! One peer: the library's machine for it, what it publishes and what it receives.
 
-use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::mpsc::SyncSender;
 use std::time::Duration;
@@ -11,12 +10,13 @@ use sangam_wire::{Message, Refusal};
 use str0m::bwe::{Bitrate, BweKind};
 use str0m::change::SdpOffer;
 use str0m::net::Receive;
-use str0m::{Event, IceConnectionState, Input, Output, Rtc, RtcError};
+use str0m::{Event, IceConnectionState, Input, Output, Rtc};
 
 use crate::clock::Clock;
 use crate::counts::Counts;
 use crate::credentials::{self, Ufrag};
 use crate::egress::Egress;
+use crate::end::End;
 use crate::ingest::{Ingest, Means};
 use crate::item::Item;
 use crate::outbox::Outbox;
@@ -82,39 +82,6 @@ pub(crate) struct Hands<'a, 'b> {
     pub(crate) out: &'a mut Outbox,
     pub(crate) counts: &'a Counts,
     pub(crate) clock: Clock,
-}
-
-/// Why a peer ends.
-#[derive(Debug)]
-pub(crate) enum End {
-    /// It said so, or somebody for it.
-    Left,
-    /// It never connected.
-    Unconnected,
-    /// It was not heard any more.
-    Lost,
-    /// DTLS, SRTP or the library gave up.
-    Failed(String),
-    /// The broker took back what it granted.
-    Refused(Refusal),
-}
-
-impl fmt::Display for End {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Left => f.write_str("it left"),
-            Self::Unconnected => f.write_str("it did not connect in time"),
-            Self::Lost => f.write_str("it was not heard any more"),
-            Self::Failed(why) => f.write_str(why),
-            Self::Refused(reason) => reason.fmt(f),
-        }
-    }
-}
-
-impl From<RtcError> for End {
-    fn from(error: RtcError) -> Self {
-        Self::Failed(error.to_string())
-    }
 }
 
 impl<'b> Hands<'_, 'b> {
@@ -229,24 +196,54 @@ impl Peer {
     /// each packet, but has nothing to do then that is due before what it waited for already.
     fn rounds(&mut self, last: Option<Written>, hands: &mut Hands<'_, '_>) -> Result<Time, End> {
         let now = hands.cx.now;
-        let (mut next, mut left) = self.drain(last, hands)?;
+        if let Some(last) = last
+            && self.can_wait()
+            && self.next > now
+            && self.burst(last, hands)?
+        {
+            return self.patience(self.next, now);
+        }
+        let mut next = self.drain(hands)?;
         for _ in 0..ROUNDS {
-            if left && self.can_wait() && self.next > now {
-                return self.patience(self.next, now);
-            }
             if next > now + AT_ONCE {
                 break;
             }
             let before = hands.out.len();
-            self.rtc
-                .handle_input(Input::Timeout(hands.clock.instant(now)))?;
-            (next, left) = self.drain(last, hands)?;
+            self.look(hands)?;
+            next = self.drain(hands)?;
             if hands.out.len() == before {
                 break;
             }
         }
         self.next = next;
         self.patience(next, now)
+    }
+
+    /// Lets the library look at the clock.
+    fn look(&mut self, hands: &Hands<'_, '_>) -> Result<(), End> {
+        let at = hands.clock.instant(hands.cx.now);
+        Ok(self.rtc.handle_input(Input::Timeout(at))?)
+    }
+
+    /// Takes the packets of a burst up to `last`; whether that was among them. The pacer gives one
+    /// for each look at the clock, so nobody asks in between when it wants to be called again.
+    fn burst(&mut self, last: Written, hands: &mut Hands<'_, '_>) -> Result<bool, End> {
+        for _ in 0..ROUNDS {
+            match self.rtc.poll_output()? {
+                Output::Timeout(_) if self.rtc.is_alive() => return Ok(false),
+                Output::Timeout(_) => return Err(End::Left),
+                Output::Transmit(transmit) => {
+                    let left = last.is(&transmit.contents);
+                    hands.out.push(transmit);
+                    if left {
+                        return Ok(true);
+                    }
+                    self.look(hands)?;
+                }
+                Output::Event(event) => self.event(event, hands)?,
+            }
+        }
+        Ok(false)
     }
 
     /// Whether its timers are not urgent: a publisher's ask for what was lost, and probes of a path
@@ -386,7 +383,7 @@ impl Peer {
     /// Says goodbye as far as the peer can be reached.
     pub(crate) fn close(&mut self, hands: &mut Hands<'_, '_>) {
         if self.rtc.close().is_ok() {
-            let _ = self.drain(None, hands);
+            let _ = self.drain(hands);
         }
     }
 
@@ -416,24 +413,13 @@ impl Peer {
         }
     }
 
-    /// Takes everything that the library has to say now; when it wants to be called again, and
-    /// whether `awaited` was among it.
-    fn drain(
-        &mut self,
-        awaited: Option<Written>,
-        hands: &mut Hands<'_, '_>,
-    ) -> Result<(Time, bool), End> {
-        let mut left = false;
+    /// Takes everything that the library has to say now; when it wants to be called again.
+    fn drain(&mut self, hands: &mut Hands<'_, '_>) -> Result<Time, End> {
         loop {
             match self.rtc.poll_output()? {
-                Output::Timeout(at) if self.rtc.is_alive() => {
-                    return Ok((hands.clock.time(at), left));
-                }
+                Output::Timeout(at) if self.rtc.is_alive() => return Ok(hands.clock.time(at)),
                 Output::Timeout(_) => return Err(End::Left),
-                Output::Transmit(transmit) => {
-                    left |= awaited.is_some_and(|one| one.is(&transmit.contents));
-                    hands.out.push(transmit);
-                }
+                Output::Transmit(transmit) => hands.out.push(transmit),
                 Output::Event(event) => self.event(event, hands)?,
             }
         }

@@ -11,6 +11,9 @@ const FIRST: u64 = 1 << 32;
 /// The longest gap between two streams that is shown as time; a clock must not run away.
 const PAUSE_MAX: Duration = Duration::from_secs(60);
 const PICTURE_ID_MASK: u16 = 0x7fff;
+/// So many packets missing before a picture that decodes by itself were let go: what a network
+/// reorders or loses at once is less, and nobody needs it any more.
+const GAP_MAX: i16 = 8;
 
 /// The numbers of an outgoing stream.
 #[derive(Debug)]
@@ -105,6 +108,17 @@ impl Rewrite {
         self.timestamp_shift = next.wrapping_sub(timestamp);
     }
 
+    /// A picture that decodes by itself begins with the packet of this sequence. If much is missing
+    /// before it, that was shed: the numbers go on as if it had never been, so that receivers have
+    /// nothing to ask for; in vain, and all of them at the moment in which there is too much to do.
+    pub(crate) fn resume(&mut self, sequence: u16) {
+        let ahead = sequence.wrapping_sub(self.newest_in as u16) as i16;
+        if ahead > GAP_MAX {
+            self.newest_in = self.newest_in.saturating_add_signed(ahead.into());
+            self.begin = (self.newest_in, self.highest_out + 1);
+        }
+    }
+
     /// Where a packet of the present stream goes; `None` if it is older than its beginning.
     pub(crate) fn place(&mut self, (sequence, timestamp): (u16, u32), now: Time) -> Option<Place> {
         // RFC 1982 section 3.2: nearer ahead or nearer behind.
@@ -185,6 +199,26 @@ mod tests {
         out.begin((10, 0), 90_000, at(0));
         assert_eq!(out.place((10, 0), at(0)).unwrap().sequence, 1);
         assert_eq!(out.place((13, 0), at(0)).unwrap().sequence, 4);
+    }
+
+    #[test]
+    fn what_was_shed_before_a_key_frame_leaves_no_gap() {
+        let mut out = Rewrite::new(0);
+        out.begin((65_530, 0), 90_000, at(0));
+        assert_eq!(out.place((65_530, 0), at(0)).unwrap().sequence, 1);
+        // 20 packets later, over the wrap.
+        out.resume(14);
+        let next = out.place((14, 9_000), at(100)).unwrap();
+        assert_eq!((next.sequence, next.timestamp), (2, 9_000));
+        assert_eq!(out.place((13, 9_000), at(101)), None, "it was let go");
+        assert_eq!(out.place((15, 9_000), at(101)).unwrap().sequence, 3);
+        // A few that are missing may still come.
+        out.resume(19);
+        assert_eq!(out.place((19, 18_000), at(140)).unwrap().sequence, 7);
+        assert_eq!(out.place((17, 9_000), at(141)).unwrap().sequence, 5);
+        // Nor is what came late a beginning.
+        out.resume(15);
+        assert_eq!(out.place((20, 18_000), at(142)).unwrap().sequence, 8);
     }
 
     #[test]

@@ -133,6 +133,9 @@ impl Slot {
             .iter()
             .find(|stream| stream.id == item.stream)?;
         let pt = stream.pt?;
+        if item.begins {
+            self.rewrite.resume(item.sequence);
+        }
         let place = self.rewrite.place(item.place(), now)?;
         let redundancy = self.redundancy.as_mut();
         let (pt, payload) = match redundancy.and_then(|one| one.wrap(pt, item, place)) {

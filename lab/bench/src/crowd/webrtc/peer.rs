@@ -1,6 +1,6 @@
 //! One peer: the library's machine and a socket.
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
 
 use sangam_io::udp::{Address, RecvBatch, SendBatch, SendReport, UdpOptions, UdpSocket};
@@ -132,7 +132,7 @@ impl Peer {
                 sender.write_rtp(write);
             }
         }
-        self.turn(None, hub);
+        self.turn(hub);
         beat.packets
     }
 
@@ -140,38 +140,53 @@ impl Peer {
     pub(super) fn read(&mut self, batch: &mut RecvBatch, hub: &mut Hub) -> Option<Instant> {
         // What a socket that fails would have brought is lost on the way.
         let _ = self.socket.recv(batch);
-        let datagrams = batch.datagrams();
-        datagrams.fold(None, |next, datagram| {
-            self.turn(Some((datagram.bytes, datagram.source)), hub)
-                .or(next)
-        })
+        let now = Instant::now();
+        let to = self.socket.local_addr();
+        for datagram in batch.datagrams() {
+            let from = datagram.source;
+            let receive = Receive::new(Protocol::Udp, from, to, datagram.bytes);
+            let input = receive.map(|receive| Input::Receive(now, receive));
+            if !input.is_ok_and(|input| self.rtc.handle_input(input).is_ok()) {
+                continue;
+            }
+            // A packet of media waits in the library until it is taken, and no other may come
+            // before; what else there is to say may wait for the end of the batch.
+            while let Ok(output) = self.rtc.poll_output() {
+                let media = matches!(output, Output::Event(Event::RtpPacket(_)));
+                if self.take(output, hub).is_some() || media {
+                    break;
+                }
+            }
+        }
+        self.drain(hub)
     }
 
-    /// Lets time pass, with or without a datagram; when to come back.
-    pub(super) fn turn(
-        &mut self,
-        datagram: Option<(&[u8], SocketAddr)>,
-        hub: &mut Hub,
-    ) -> Option<Instant> {
-        let now = Instant::now();
-        let input = match datagram {
-            None => Input::Timeout(now),
-            Some((bytes, from)) => {
-                let to = self.socket.local_addr();
-                Input::Receive(now, Receive::new(Protocol::Udp, from, to, bytes).ok()?)
-            }
-        };
-        self.rtc.handle_input(input).ok()?;
+    /// Lets time pass; when to come back.
+    pub(super) fn turn(&mut self, hub: &mut Hub) -> Option<Instant> {
+        self.rtc.handle_input(Input::Timeout(Instant::now())).ok()?;
+        self.drain(hub)
+    }
+
+    /// Takes all that the library has to say; when to come back.
+    fn drain(&mut self, hub: &mut Hub) -> Option<Instant> {
         let next = loop {
-            match self.rtc.poll_output() {
-                Ok(Output::Timeout(at)) => break Some(at),
-                Ok(Output::Transmit(transmit)) => hub.outbox.push(transmit),
-                Ok(Output::Event(event)) => self.event(&event, &mut hub.tally),
-                Err(_) => break None,
+            let output = self.rtc.poll_output().ok()?;
+            if let Some(at) = self.take(output, hub) {
+                break at;
             }
         };
         hub.flush(&self.socket);
-        next
+        Some(next)
+    }
+
+    /// Takes one thing that the library says; when to come back, if it has said all.
+    fn take(&mut self, output: Output, hub: &mut Hub) -> Option<Instant> {
+        match output {
+            Output::Timeout(at) => return Some(at),
+            Output::Transmit(transmit) => hub.outbox.push(transmit),
+            Output::Event(event) => self.event(&event, &mut hub.tally),
+        }
+        None
     }
 
     fn event(&mut self, event: &Event, tally: &mut Tally) {

@@ -100,7 +100,7 @@ impl Peers {
         self.wheel.expired(clock::now(), &mut self.due);
         for number in self.due.drain(..) {
             if let Some(peer) = self.all.get_mut(number as usize) {
-                let next = peer.turn(None, &mut self.hub);
+                let next = peer.turn(&mut self.hub);
                 wake_at(&mut self.wheel, number, next);
             }
         }
