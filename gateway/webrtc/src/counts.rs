@@ -35,6 +35,7 @@ counts! {
     overflow, "sangam_webrtc_overflow_total", "Datagrams for which a queue between shards was full";
     addresses_full, "sangam_webrtc_addresses_full_total", "Addresses beyond those a peer may have";
     unmapped, "sangam_webrtc_unmapped_total", "RTP of a peer that belongs to none of its streams";
+    unheeded, "sangam_webrtc_unheeded_total", "Reports on paths that decide on no layers";
     channel_data, "sangam_webrtc_channel_data_total", "Messages by data channels, dropped unread";
     oversized, "sangam_webrtc_oversized_total", "Events too large for one datagram";
     awaiting_key, "sangam_webrtc_awaiting_key_total", "Video held back until a key frame";

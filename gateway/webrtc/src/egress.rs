@@ -201,6 +201,12 @@ impl Egress {
         }
     }
 
+    /// Whether anything has layers, between which the path decides.
+    pub(crate) fn is_layered(&self) -> bool {
+        let mut sources = self.slots.iter().filter_map(|slot| slot.source.as_ref());
+        sources.any(|source| source.layered)
+    }
+
     /// The rate that layered sources could use, in bits per second; `None` if there are none.
     pub(crate) fn desired(&self, now: Time) -> Option<u64> {
         let sources = self.slots.iter().filter_map(|slot| slot.source.as_ref());

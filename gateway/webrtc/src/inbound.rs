@@ -14,6 +14,9 @@ use crate::table::{Home, Note};
 
 /// Calls before others have their turn; the poller tells when there is more.
 const BATCHES_PER_TURN: usize = 8;
+/// What follows on RTCP, in bytes: an index and a tag of 80 bits (RFC 3711 section 3.4), or of 128
+/// (RFC 7714 section 9.2).
+const SRTCP_TRAILERS: [usize; 2] = [4 + 10, 4 + 16];
 
 /// A datagram, or a unit of a connection.
 #[derive(Clone, Copy, Debug)]
@@ -34,6 +37,20 @@ impl<'a> Inbound<'a> {
             destination: self.to,
             contents: DatagramRecv::try_from(self.bytes).ok()?,
         })
+    }
+
+    /// Whether it is transport-wide feedback and nothing else: RTPFB of format 15
+    /// (draft-holmer-rmcat-transport-wide-cc-extensions-01 section 3.1). The first eight bytes of
+    /// RTCP are not encrypted (RFC 3711 section 3.4).
+    pub(crate) fn is_path_feedback(&self) -> bool {
+        const PADDING: u8 = 0x20;
+        let [first, kind, high, low, ..] = *self.bytes else {
+            return false;
+        };
+        let length = 4 * (usize::from(u16::from_be_bytes([high, low])) + 1);
+        let trailer = self.bytes.len().checked_sub(length);
+        (first & !PADDING, kind) == (0x8f, 205)
+            && trailer.is_some_and(|bytes| SRTCP_TRAILERS.contains(&bytes))
     }
 
     /// Our user fragment, if it is a STUN request.
@@ -216,5 +233,40 @@ impl WebRtcPort {
             Note::Gone(address) => self.table.forget(address),
             Note::Connection(moved) => self.adopt(*moved, cx),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn feedback_about_the_path_is_known_and_nothing_that_comes_with_it_is_lost() {
+        let inbound = |bytes: &[u8]| {
+            let address = SocketAddr::from(([127, 0, 0, 1], 1));
+            let inbound = Inbound {
+                bytes,
+                from: address,
+                to: address,
+                proto: Protocol::Udp,
+            };
+            inbound.is_path_feedback()
+        };
+        // 24 bytes of feedback, as the length says, with either trailer.
+        let mut packet = vec![0x8f, 205, 0, 5];
+        packet.resize(24 + 14, 0);
+        assert!(inbound(&packet));
+        packet.resize(24 + 20, 0);
+        assert!(inbound(&packet));
+        // Another packet behind it, a NACK, a receiver report, and rubbish.
+        packet.resize(24 + 20 + 16, 0);
+        assert!(!inbound(&packet));
+        packet.resize(24 + 20, 0);
+        packet[0] = 0x81;
+        assert!(!inbound(&packet));
+        packet[..2].copy_from_slice(&[0x8f, 201]);
+        assert!(!inbound(&packet));
+        assert!(!inbound(&[0x8f, 205, 0xff, 0xff, 0, 0]));
+        assert!(!inbound(&[0x8f, 205]));
     }
 }

@@ -36,9 +36,9 @@ const ROUNDS: usize = 128;
 /// What the pacer calls at once. It lets one packet go for each look at the clock, and would have
 /// the clock move between them; but what is late by as little is not late.
 const AT_ONCE: Duration = Duration::from_micros(1);
-/// What the library wants to do for a peer that can wait, it may do so much later, with the next
-/// packet to that peer: sound goes every 20 ms.
-const SLACK: Duration = Duration::from_millis(15);
+/// What the library wants to do for a peer that can wait, it may do so much later: mostly it looks
+/// at an estimate that nobody uses, 40 times a second. Its reports are due each second.
+const SLACK: Duration = Duration::from_millis(100);
 /// How often layers are judged by an estimate: the library tells only of changes.
 const JUDGE: Duration = Duration::from_millis(500);
 /// The request number of a peer's token; others are counted from 1.
@@ -197,9 +197,9 @@ impl Peer {
     fn rounds(&mut self, last: Option<Written>, hands: &mut Hands<'_, '_>) -> Result<Time, End> {
         let now = hands.cx.now;
         if let Some(last) = last
-            && self.can_wait()
-            && self.next > now
             && self.burst(last, hands)?
+            && self.can_wait()
+            && self.next + SLACK > now
         {
             return self.patience(self.next, now);
         }
@@ -246,10 +246,10 @@ impl Peer {
         Ok(false)
     }
 
-    /// Whether its timers are not urgent: a publisher's ask for what was lost, and probes of a path
-    /// for layers have their moments.
-    fn can_wait(&self) -> bool {
-        self.connected && self.desired == 0 && self.ingest.inputs().is_empty()
+    /// Whether its timers are not urgent, and nobody needs to know what its path carries: a
+    /// publisher's ask for what was lost, and where there are layers the path decides on them.
+    pub(crate) fn can_wait(&self) -> bool {
+        self.connected && self.ingest.inputs().is_empty() && !self.egress.is_layered()
     }
 
     /// When to be called again, unless the peer is given up.

@@ -96,6 +96,11 @@ impl WebRtcPort {
         inbound: Option<Inbound<'_>>,
         cx: &mut Context<'_>,
     ) {
+        if inbound.is_some_and(|inbound| inbound.is_path_feedback())
+            && self.peers.get(key).is_some_and(Peer::can_wait)
+        {
+            return self.parts.counts.unheeded.one();
+        }
         let receive = match inbound.map(|inbound| inbound.receive()) {
             Some(None) => return self.parts.counts.malformed.one(),
             receive => receive.flatten(),

@@ -145,3 +145,30 @@ fn heights_of_nothing_are_refused_and_so_are_too_many() {
     let gone = stage.gateway.show(id, shown(&player, 180));
     assert_eq!(gone, Err(JoinError::Unknown));
 }
+
+#[test]
+fn what_paths_carry_is_heeded_where_it_decides_on_layers_alone() {
+    let stage = Stage::new();
+    let mut plain = Peer::new(Kind::Sends);
+    let mut player = Peer::new(Kind::Receives);
+    stage.publish(&mut plain, "demo/anna");
+    stage.play(&mut player, "demo/anna");
+    let unheeded = |_: &Peer| stage.count("unheeded") >= 5;
+    player.until_with("reports on its path", unheeded, || plain.show(true));
+    assert!(
+        !player.pictures().is_empty(),
+        "and it is served all the same"
+    );
+
+    let mut layered = Peer::new(Kind::SendsLayers(3));
+    let mut chooser = Peer::new(Kind::Receives);
+    stage.publish(&mut layered, "demo/bert");
+    stage.play(&mut chooser, "demo/bert");
+    let some = |player: &Peer| !player.pictures().is_empty();
+    chooser.until_with("pictures", some, || show(&mut layered, true));
+    let before = stage.count("unheeded");
+    let more = chooser.pictures().len() + 20;
+    let more = |player: &Peer| player.pictures().len() >= more;
+    chooser.until_with("more of them", more, || show(&mut layered, false));
+    assert_eq!(stage.count("unheeded"), before);
+}
