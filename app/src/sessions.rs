@@ -10,6 +10,7 @@ use sangam_client::{Buffers, Client, ClientError, ClientOptions, Target};
 use sangam_control::login::Login;
 use sangam_control::monitor::webhook::{Postman, webhooks};
 use sangam_control::session::gates::{Listener, Speaker, Word};
+use sangam_control::session::herald::Herald;
 use sangam_control::session::{
     Api, ControlStore, Embedded, Etcd, EtcdOptions, Hears, Hooks, Server, ServerOptions, Sessions,
     Tells, unix_ms,
@@ -73,6 +74,7 @@ pub(crate) fn host(
                 also(id, records);
             }
         }),
+        herald: herald(broker),
         sessions_max: wanted.limit,
         ways: wanted.ways.clone(),
         clock: unix_ms,
@@ -200,6 +202,20 @@ fn gates(broker: &Arc<Broker>, floors: Floors) -> Tells {
             speaker.say(words);
         }
     })
+}
+
+/// Tells what happens in sessions; they take place without, too.
+fn herald(broker: &Broker) -> Option<Herald> {
+    let client = broker.system_door().ok();
+    let client = client.map(|door| Client::connect(Target::Door(door), options()));
+    let client = client.unwrap_or(Err(ClientError::Closed));
+    let herald = client.map(Herald::start);
+    match herald {
+        Ok(Ok(herald)) => return Some(herald),
+        Ok(Err(error)) => tracing::warn!(%error, "events of sessions are not told"),
+        Err(error) => tracing::warn!(%error, "events of sessions are not told"),
+    }
+    None
 }
 
 fn speak(broker: &Broker) -> Result<Speaker, ClientError> {
