@@ -191,6 +191,77 @@ fn sessions_wait_for_etcd_and_media_does_not() {
     assert_eq!(done(&broker, &["show", "acme/weekly"])["locked"], true);
 }
 
+/// A server and etcd die at the same moment, or etcd before it.
+fn both_die(etcd_first: bool) {
+    let mut etcd = Etcd::start();
+    let first = etcd.broker("first", &[]);
+    let second = etcd.broker("second", &[&first]);
+    let third = etcd.broker("third", &[&first, &second]);
+    done(&first, &["create", "acme/weekly"]);
+    eventually("all know where it is", || {
+        session(&third, &["show", "acme/weekly"]).is_ok()
+    });
+    let _chair = join(&third, "chair", "chair");
+    let _anna = join(&second, "anna", "participant");
+    let mut talk = Talk::begin(&third, "m2");
+    let audio = r#"{"do": "grant", "medium": "audio", "member": "m2"}"#;
+    done(&second, &["do", "acme/weekly", audio]);
+    eventually("the word is given", || talk.say() > 0);
+    talk.begin_anew();
+
+    let mut heard = 0;
+    if etcd_first {
+        etcd.die();
+        eventually("nothing is promised", || {
+            heard += talk.say();
+            session(&second, &["do", "acme/weekly", audio]).is_err()
+        });
+        first.process.signal("KILL");
+    } else {
+        first.process.signal("KILL");
+        etcd.die();
+    }
+    drop(first);
+    // Longer than leases and beliefs last, and whatever is tried meanwhile.
+    for _ in 0..300 {
+        heard += talk.say();
+    }
+    assert!(
+        !holds(&second) && !holds(&third),
+        "nobody decides without etcd"
+    );
+    etcd.start_again();
+    let back = Instant::now();
+    eventually("another server has it", || {
+        heard += talk.say();
+        holds(&second) || holds(&third)
+    });
+    println!("taken over {:?} after etcd was back", back.elapsed());
+    let invited = || {
+        let invite = ["invite", "acme/weekly", "--identity", "bert"];
+        session(&second, &invite).is_ok()
+    };
+    eventually("people can be let in again", invited);
+    let _bert = join(&second, "bert", "participant");
+    talk.all_is_heard(heard);
+    let shown = done(&third, &["show", "acme/weekly"]);
+    assert_eq!(shown["state"], "activated", "{shown}");
+    // Brokers believe the new one. Whoever was too long without it has lost the word already.
+    let mute = r#"{"do": "mute", "member": "m2", "medium": "audio", "muted": true}"#;
+    let _ = session(&third, &["do", "acme/weekly", mute]);
+    eventually("the word is taken", || (0..5).all(|_| talk.say() == 0));
+}
+
+#[test]
+fn media_goes_on_when_etcd_dies_and_then_the_server() {
+    both_die(true);
+}
+
+#[test]
+fn media_goes_on_when_the_server_and_etcd_die_at_once() {
+    both_die(false);
+}
+
 #[test]
 fn a_new_session_goes_to_a_server_that_has_room() {
     let etcd = Etcd::start();
