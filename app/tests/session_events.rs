@@ -8,14 +8,15 @@ mod meetings;
 
 use std::time::{Duration, Instant};
 
-use common::Broker;
+use common::{Broker, run, text};
 use meetings::*;
-use sangam_client::{Client, Received, ReliableEvent};
+use sangam_client::{Client, ClientOptions, Received, ReliableEvent, Target, Token};
 use sangam_control::session::news::{News, Order, topic};
 use sangam_model::Topic;
 use sangam_session::SessionId;
 use sangam_wire::Refusal;
 use serde_json::Value;
+use tempfile::TempDir;
 
 /// Longer than a silent link lives.
 const OUTAGE: Duration = Duration::from_millis(900);
@@ -131,4 +132,63 @@ fn nobody_but_session_servers_tells_what_happens_in_sessions() {
             _ => {}
         }
     }
+}
+
+#[test]
+fn a_grant_for_the_session_hears_what_happens_and_one_for_a_room_does_not() {
+    let folder = TempDir::new().unwrap();
+    let key = folder.path().join("tokens").display().to_string();
+    assert!(run(&["token", "key", "--out", &key]).status.success());
+    let mut command = Broker::command(&[]);
+    command.env("SANGAM_AUTH_REQUIRED", "true");
+    command.env("SANGAM_AUTH_KEYS", format!("{key}.pub"));
+    command.env("SANGAM_SESSIONS_KEY", format!("{key}.key"));
+    command.env("SANGAM_API_TOKEN", OPERATOR);
+    let broker = Broker::of(command);
+    done(&broker, &["create", "acme/weekly"]);
+    let hears = |filter: &str| {
+        let key = format!("{key}.key");
+        let issue = [
+            "token",
+            "issue",
+            "--key",
+            &key,
+            "--sub",
+            "x",
+            "--subscribe",
+            filter,
+        ];
+        let token = text(&run(&issue).stdout).trim().to_owned();
+        let options = ClientOptions {
+            token: Some(Token::new(&token).unwrap()),
+            ..ClientOptions::default()
+        };
+        let mut client = Client::connect(Target::Udp(broker.udp), options).unwrap();
+        client.wait_up(PATIENCE).unwrap();
+        client.subscribe_reliable(&events(), 1_000).unwrap();
+        let until = Instant::now() + PATIENCE;
+        loop {
+            assert!(
+                Instant::now() < until,
+                "{filter}: neither heard nor refused"
+            );
+            match client.recv(PAUSE) {
+                Some(Received::Reliable(ReliableEvent::Received { payload, .. })) => {
+                    let news: News = serde_json::from_slice(&payload).unwrap();
+                    assert_eq!(
+                        (news.after, &news.events[0]["event"]),
+                        (0, &"created".into())
+                    );
+                    return true;
+                }
+                Some(Received::Reliable(ReliableEvent::SubscriptionEnded(topic, why))) => {
+                    assert_eq!((topic, why), (events(), Refusal::Forbidden));
+                    return false;
+                }
+                _ => {}
+            }
+        }
+    };
+    assert!(hears("acme/weekly/#"));
+    assert!(!hears("acme/weekly/main/#"));
 }
