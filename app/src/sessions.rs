@@ -10,8 +10,10 @@ use sangam_client::{Buffers, Client, ClientError, ClientOptions, Target};
 use sangam_control::login::Login;
 use sangam_control::monitor::webhook::{Postman, webhooks};
 use sangam_control::session::gates::{Listener, Speaker, Word};
+use sangam_control::session::herald::Herald;
 use sangam_control::session::{
-    Api, ControlStore, Embedded, Etcd, EtcdOptions, Hooks, Server, ServerOptions, Tells, unix_ms,
+    Api, ControlStore, Embedded, Etcd, EtcdOptions, Hears, Hooks, Server, ServerOptions, Sessions,
+    Tells, unix_ms,
 };
 use sangam_model::Topic;
 use sangam_node::Broker;
@@ -37,6 +39,8 @@ pub(crate) struct Floors {
 pub(crate) struct Hosting {
     /// Stops when it is dropped.
     _server: Server,
+    /// The way to it from within this process.
+    pub(crate) sessions: Sessions,
     /// What HTTP needs of it.
     pub(crate) api: Api,
     /// The way in for people without a token, if there is one.
@@ -44,7 +48,7 @@ pub(crate) struct Hosting {
 }
 
 /// Starts a session server beside a broker, if the configuration wants one. Its API is at `http`;
-/// webhooks are posted from the runtime that calls this.
+/// webhooks are posted from the runtime that calls this, and `also` hears of every record.
 ///
 /// # Errors
 /// There is no key, or the store cannot be opened.
@@ -52,6 +56,7 @@ pub(crate) fn host(
     (config, http): (&Config, SocketAddr),
     access: &Access,
     (broker, floors): (&Arc<Broker>, Floors),
+    mut also: Option<Hears>,
 ) -> Result<Option<Hosting>, Failure> {
     let wanted = &config.sessions;
     if !wanted.enabled {
@@ -63,25 +68,36 @@ pub(crate) fn host(
     let server = Server::start(ServerOptions {
         store,
         gates: gates(broker, floors),
-        heard: Box::new(move |id, records| hooks.post(id, records)),
+        heard: Box::new(move |id, records| {
+            hooks.post(id, records);
+            if let Some(also) = &mut also {
+                also(id, records);
+            }
+        }),
+        herald: herald(broker),
         sessions_max: wanted.limit,
         ways: wanted.ways.clone(),
         clock: unix_ms,
     });
     let server = server.map_err(|error| Failure::new(Exit::Failure, error.to_string()))?;
-    let link = wanted.link.clone();
-    let link = link.unwrap_or_else(|| format!("http://{http}/m/"));
-    let api = Api::new(server.sessions(), Arc::new(keeper), link);
+    let api = Api::new(server.sessions(), Arc::new(keeper), link(config, http));
     tokio::spawn(postman.run());
     let login = config
         .login
         .options(&wanted.tenant, &format!("http://{http}"));
     let login = login.map(|options| Arc::new(Login::new(api.clone(), options)));
     Ok(Some(Hosting {
+        sessions: server.sessions(),
         _server: server,
         api,
         login,
     }))
+}
+
+/// Before the name of a session, where browsers join it.
+pub(crate) fn link(config: &Config, http: SocketAddr) -> String {
+    let link = config.sessions.link.clone();
+    link.unwrap_or_else(|| format!("http://{http}/m/"))
 }
 
 fn keeper(config: &Config, access: &Access) -> Result<Keeper, Failure> {
@@ -186,6 +202,20 @@ fn gates(broker: &Arc<Broker>, floors: Floors) -> Tells {
             speaker.say(words);
         }
     })
+}
+
+/// Tells what happens in sessions; they take place without, too.
+fn herald(broker: &Broker) -> Option<Herald> {
+    let client = broker.system_door().ok();
+    let client = client.map(|door| Client::connect(Target::Door(door), options()));
+    let client = client.unwrap_or(Err(ClientError::Closed));
+    let herald = client.map(Herald::start);
+    match herald {
+        Ok(Ok(herald)) => return Some(herald),
+        Ok(Err(error)) => tracing::warn!(%error, "events of sessions are not told"),
+        Err(error) => tracing::warn!(%error, "events of sessions are not told"),
+    }
+    None
 }
 
 fn speak(broker: &Broker) -> Result<Speaker, ClientError> {

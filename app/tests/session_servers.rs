@@ -3,250 +3,19 @@
 #![allow(clippy::unwrap_used, reason = "helpers of a test fail like a test")]
 
 mod common;
+#[path = "common/meetings.rs"]
+mod meetings;
 
-use std::io::{Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
-use std::path::Path;
-use std::process::{Command, Stdio};
+use std::io::Write;
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use common::{Broker, Running, run, sangam, text};
-use sangam_client::{Client, ClientOptions, Outgoing, Publisher, Received, Target};
-use sangam_model::{Class, Filter, MediaInfo, Topic};
+use common::{Broker, sangam, text};
+use meetings::*;
 use serde_json::Value;
-use tempfile::TempDir;
 
-const OPERATOR: &str = "0123456789abcdef";
-const PATIENCE: Duration = Duration::from_secs(30);
-const PAUSE: Duration = Duration::from_millis(10);
 /// Sessions of a server that dies; `make takeover` asks for more.
 const SESSIONS: usize = 50;
-
-/// A real etcd of one member.
-struct Etcd {
-    process: Running,
-    folder: TempDir,
-    keys: TempDir,
-    ports: [u16; 2],
-}
-
-impl Etcd {
-    fn start() -> Self {
-        let free = || TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-        let held = [free(), free()];
-        let ports = held.map(|listener| listener.local_addr().unwrap().port());
-        let (folder, keys) = (TempDir::new().unwrap(), TempDir::new().unwrap());
-        let key = keys.path().join("tokens").display().to_string();
-        assert!(run(&["token", "key", "--out", &key]).status.success());
-        let process = Self::run(folder.path(), ports);
-        let etcd = Self {
-            process,
-            folder,
-            keys,
-            ports,
-        };
-        etcd.answers();
-        etcd
-    }
-
-    fn run(folder: &Path, [clients, peers]: [u16; 2]) -> Running {
-        let url = |port| format!("http://127.0.0.1:{port}");
-        let mut command = Command::new("etcd");
-        command.arg("--data-dir").arg(folder);
-        command.args(["--listen-client-urls", &url(clients)]);
-        command.args(["--advertise-client-urls", &url(clients)]);
-        command.args(["--listen-peer-urls", &url(peers)]);
-        command.args(["--initial-advertise-peer-urls", &url(peers)]);
-        command.args(["--initial-cluster", &format!("default={}", url(peers))]);
-        command.args(["--log-level", "error"]);
-        command.stdin(Stdio::null());
-        Running::start(command)
-    }
-
-    fn url(&self) -> String {
-        format!("http://127.0.0.1:{}", self.ports[0])
-    }
-
-    fn answers(&self) {
-        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, self.ports[0]));
-        eventually("etcd is well", || {
-            let Ok(mut stream) = TcpStream::connect(address) else {
-                return false;
-            };
-            let asked = b"GET /health HTTP/1.0\r\n\r\n";
-            let mut answer = String::new();
-            let sent = stream.write_all(asked);
-            sent.and_then(|()| stream.read_to_string(&mut answer))
-                .is_ok()
-                && answer.contains("\"true\"")
-        });
-    }
-
-    fn die(&mut self) {
-        self.process.signal("KILL");
-        self.process.child.wait().unwrap();
-    }
-
-    fn start_again(&mut self) {
-        self.process = Self::run(self.folder.path(), self.ports);
-        self.answers();
-    }
-
-    /// A broker with a session server over it, linked to others.
-    fn broker(&self, name: &str, links: &[&Broker]) -> Broker {
-        let links: Vec<_> = links.iter().map(|broker| broker.udp.to_string()).collect();
-        let mut args = vec!["--name", name];
-        args.extend(links.iter().flat_map(|link| ["--link", link]));
-        let mut command = Broker::command(&args);
-        command.env("SANGAM_SESSIONS_ETCD", self.url());
-        // All take each other's tokens.
-        command.env("SANGAM_AUTH_KEYS", self.keys.path().join("tokens.pub"));
-        command.env("SANGAM_SESSIONS_KEY", self.keys.path().join("tokens.key"));
-        command.env("SANGAM_API_TOKEN", OPERATOR);
-        Broker::of(command)
-    }
-}
-
-#[track_caller]
-fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
-    let until = Instant::now() + PATIENCE;
-    while !holds() {
-        assert!(Instant::now() < until, "not within {PATIENCE:?}: {what}");
-        std::thread::park_timeout(PAUSE);
-    }
-}
-
-/// `sangam session` by the operator.
-fn session(broker: &Broker, args: &[&str]) -> Result<Value, String> {
-    common::session(broker, &[args, &["--api-token", OPERATOR]].concat())
-}
-
-#[track_caller]
-fn done(broker: &Broker, args: &[&str]) -> Value {
-    session(broker, args).unwrap_or_else(|error| panic!("{args:?}: {error}"))
-}
-
-fn join(broker: &Broker, identity: &str, role: &str) -> Running {
-    let invite = [
-        "invite",
-        "acme/weekly",
-        "--identity",
-        identity,
-        "--role",
-        role,
-    ];
-    let token = done(broker, &invite)["token"].as_str().unwrap().to_owned();
-    let server = format!("http://{}", broker.http);
-    let mut command = sangam(&["session", "--server", &server, "join", "acme/weekly"]);
-    command.env("SANGAM_TOKEN", token).stdin(Stdio::piped());
-    let mut member = Running::start(command);
-    while member.json_line()["type"] != "state" {}
-    member
-}
-
-fn client(broker: &Broker) -> Client {
-    let mut client = Client::connect(Target::Udp(broker.udp), ClientOptions::default()).unwrap();
-    client.wait_up(PATIENCE).unwrap();
-    client
-}
-
-/// Somebody who speaks and somebody who hears it, at one broker.
-struct Talk {
-    _speaker: Client,
-    voice: Publisher,
-    listener: Client,
-    sent: u16,
-}
-
-impl Talk {
-    fn begin(broker: &Broker, member: &str) -> Self {
-        let mut speaker = client(broker);
-        let topic = Topic::new(&format!("acme/weekly/main/audio/{member}")).unwrap();
-        let media = MediaInfo {
-            class: Class::Audio,
-            payload_type: 111,
-            channels: 2,
-            clock_rate: 48_000,
-            encoding: "opus".to_owned(),
-            fmtp: String::new(),
-        };
-        let voice = speaker.publish(&topic, media, PATIENCE).unwrap();
-        let listener = client(broker);
-        let filter = Filter::new("acme/weekly/#").unwrap();
-        listener.subscribe(&filter).unwrap();
-        Self {
-            _speaker: speaker,
-            voice,
-            listener,
-            sent: 0,
-        }
-    }
-
-    /// Says one packet; how many of those said so far came since the last time.
-    fn say(&mut self) -> u16 {
-        self.sent += 1;
-        let mut packet = [0x80, 111, 0, 0, 0, 0, 0, 0, 0, 0, 0, 7, 1, 2, 3, 4];
-        packet[2..4].copy_from_slice(&self.sent.to_be_bytes());
-        self.voice.send(Outgoing::new(&packet)).unwrap();
-        let mut heard = 0;
-        while let Some(received) = self.listener.recv(PAUSE) {
-            heard += u16::from(matches!(received, Received::Event(_)));
-        }
-        heard
-    }
-}
-
-/// Whether a server has the session.
-fn holds(broker: &Broker) -> bool {
-    let (_, metrics) = broker.get("/metrics");
-    metrics.lines().any(|line| line == "sangam_sessions 1")
-}
-
-/// How many sessions a server has.
-fn held(broker: &Broker) -> usize {
-    let (_, metrics) = broker.get("/metrics");
-    let mut lines = metrics.lines();
-    let count = lines.find_map(|line| line.strip_prefix("sangam_sessions "));
-    count.map_or(0, |count| count.parse().unwrap())
-}
-
-/// Asks as the operator, again while the server has as much to do as it may.
-#[track_caller]
-fn call(broker: &Broker, (method, path): (&str, &str), body: &str) -> Value {
-    let token = format!("Authorization: Bearer {OPERATOR}");
-    let headers = [token.as_str(), "Content-Type: application/json"];
-    let mut answer = (0, String::new());
-    eventually(path, || {
-        answer = broker.request(method, path, &headers, body);
-        !matches!(answer.0, 429 | 503)
-    });
-    let (status, text) = answer;
-    assert!(matches!(status, 200..300), "{path}: {status} {text}");
-    serde_json::from_str(&text).unwrap()
-}
-
-/// All sessions as a server lists them, and the server that has each.
-fn listed(broker: &Broker) -> Vec<(String, String)> {
-    let mut all: Vec<(String, String)> = Vec::new();
-    loop {
-        let after = all.last().map_or("", |(name, _)| name);
-        let path = format!("/v1/sessions?limit=400&after={after}");
-        let page = call(broker, ("GET", &path), "");
-        let page = page["sessions"].as_array().unwrap();
-        if page.is_empty() {
-            return all;
-        }
-        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-        all.extend(page.iter().map(|one| {
-            let name = format!("{}/{}", text(&one["tenant"]), text(&one["name"]));
-            (name, text(&one["server"]))
-        }));
-    }
-}
-
-fn url(broker: &Broker) -> String {
-    format!("http://{}", broker.http)
-}
 
 #[test]
 fn all_sessions_of_a_dead_server_are_taken_over_and_none_twice() {
@@ -420,4 +189,177 @@ fn sessions_wait_for_etcd_and_media_does_not() {
     etcd.start_again();
     eventually("it goes on", || session(&broker, &lock).is_ok());
     assert_eq!(done(&broker, &["show", "acme/weekly"])["locked"], true);
+}
+
+/// A server and etcd die at the same moment, or etcd before it.
+fn both_die(etcd_first: bool) {
+    let mut etcd = Etcd::start();
+    let first = etcd.broker("first", &[]);
+    let second = etcd.broker("second", &[&first]);
+    let third = etcd.broker("third", &[&first, &second]);
+    done(&first, &["create", "acme/weekly"]);
+    eventually("all know where it is", || {
+        session(&third, &["show", "acme/weekly"]).is_ok()
+    });
+    let _chair = join(&third, "chair", "chair");
+    let _anna = join(&second, "anna", "participant");
+    let mut talk = Talk::begin(&third, "m2");
+    let audio = r#"{"do": "grant", "medium": "audio", "member": "m2"}"#;
+    done(&second, &["do", "acme/weekly", audio]);
+    eventually("the word is given", || talk.say() > 0);
+    talk.begin_anew();
+
+    let mut heard = 0;
+    if etcd_first {
+        etcd.die();
+        eventually("nothing is promised", || {
+            heard += talk.say();
+            session(&second, &["do", "acme/weekly", audio]).is_err()
+        });
+        first.process.signal("KILL");
+    } else {
+        first.process.signal("KILL");
+        etcd.die();
+    }
+    drop(first);
+    // Longer than leases and beliefs last, and whatever is tried meanwhile.
+    for _ in 0..300 {
+        heard += talk.say();
+    }
+    assert!(
+        !holds(&second) && !holds(&third),
+        "nobody decides without etcd"
+    );
+    etcd.start_again();
+    let back = Instant::now();
+    eventually("another server has it", || {
+        heard += talk.say();
+        holds(&second) || holds(&third)
+    });
+    println!("taken over {:?} after etcd was back", back.elapsed());
+    let invited = || {
+        let invite = ["invite", "acme/weekly", "--identity", "bert"];
+        session(&second, &invite).is_ok()
+    };
+    eventually("people can be let in again", invited);
+    let _bert = join(&second, "bert", "participant");
+    talk.all_is_heard(heard);
+    let shown = done(&third, &["show", "acme/weekly"]);
+    assert_eq!(shown["state"], "activated", "{shown}");
+    // Brokers believe the new one. Whoever was too long without it has lost the word already.
+    let mute = r#"{"do": "mute", "member": "m2", "medium": "audio", "muted": true}"#;
+    let _ = session(&third, &["do", "acme/weekly", mute]);
+    eventually("the word is taken", || (0..5).all(|_| talk.say() == 0));
+}
+
+#[test]
+fn media_goes_on_when_etcd_dies_and_then_the_server() {
+    both_die(true);
+}
+
+#[test]
+fn media_goes_on_when_the_server_and_etcd_die_at_once() {
+    both_die(false);
+}
+
+#[test]
+fn a_new_session_goes_to_a_server_that_has_room() {
+    let etcd = Etcd::start();
+    let mut command = etcd.command("first", &[]);
+    command.env("SANGAM_SESSIONS_LIMIT", "1");
+    let first = Broker::of(command);
+    let create = |broker: &Broker, name: &str| {
+        let body = format!(r#"{{"tenant": "acme", "name": "{name}", "title": "{name}"}}"#);
+        let token = format!("Authorization: Bearer {OPERATOR}");
+        let headers = [token.as_str(), "Content-Type: application/json"];
+        broker.request("POST", "/v1/sessions", &headers, &body)
+    };
+    assert_eq!(create(&first, "s0").0, 201);
+    let (status, body) = create(&first, "s1");
+    assert_eq!(status, 503, "{body}");
+    assert!(body.contains("busy"), "{body}");
+
+    let mut command = etcd.command("second", &[&first]);
+    command.env("SANGAM_SESSIONS_LIMIT", "1");
+    let second = Broker::of(command);
+    let mut answer = (0, String::new());
+    eventually("the first knows of the second", || {
+        answer = create(&first, "s1");
+        answer.0 != 503
+    });
+    assert_eq!(answer.0, 307, "{}", answer.1);
+    assert!(answer.1.contains(&url(&second)), "{}", answer.1);
+    assert_eq!(create(&second, "s1").0, 201);
+    // And none is left now.
+    eventually("both know that both are full", || {
+        create(&first, "s2").0 == 503 && create(&second, "s2").0 == 503
+    });
+}
+
+/// Says something in the meeting twenty times a second, as long as it may.
+struct Chatterer(std::process::Child);
+
+impl Chatterer {
+    fn start(broker: &Broker, identity: &str) -> Self {
+        let invite = ["invite", "acme/weekly", "--identity", identity];
+        let token = done(broker, &invite)["token"].as_str().unwrap().to_owned();
+        let mut command = sangam(&["session", "--server", &url(broker), "join", "acme/weekly"]);
+        command.env("SANGAM_TOKEN", token).stdin(Stdio::piped());
+        let mut child = command.stdout(Stdio::null()).spawn().unwrap();
+        let mut stdin = child.stdin.take().unwrap();
+        std::thread::spawn(move || {
+            while writeln!(stdin, r#"{{"do": "react", "text": "+"}}"#).is_ok() {
+                std::thread::park_timeout(Duration::from_millis(50));
+            }
+        });
+        Self(child)
+    }
+}
+
+impl Drop for Chatterer {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Share of its time that a session server says to be busy, in percent.
+fn busy(broker: &Broker) -> u64 {
+    let (_, metrics) = broker.get("/metrics");
+    let mut lines = metrics.lines();
+    let share = lines.find_map(|line| line.strip_prefix("sangam_session_busy_percent "));
+    share.map_or(0, |share| share.parse().unwrap())
+}
+
+#[test]
+fn a_new_session_goes_to_the_server_that_is_less_busy() {
+    let etcd = Etcd::start();
+    let first = etcd.broker("first", &[]);
+    let second = etcd.broker("second", &[&first]);
+    done(&first, &["create", "acme/weekly"]);
+    assert!(holds(&first));
+    // Those who come and talk until the first has more to do than a few sessions more would be.
+    let mut crowd = Vec::new();
+    eventually("the first is busy", || {
+        if crowd.len() < 40 {
+            let identity = format!("p{}", crowd.len());
+            crowd.push(Chatterer::start(&first, &identity));
+        }
+        busy(&first) > busy(&second) + 30
+    });
+    let mut made = 0;
+    eventually("a new session goes to the second", || {
+        made += 1;
+        // Far fewer than would move one by their number.
+        assert!(made < 12, "{} % and {} %", busy(&first), busy(&second));
+        let name = format!("acme/s{made}");
+        done(&first, &["create", &name]);
+        std::thread::park_timeout(Duration::from_millis(500));
+        held(&second) > 0
+    });
+    println!(
+        "by {made} sessions; busy for {} and {} %",
+        busy(&first),
+        busy(&second)
+    );
 }

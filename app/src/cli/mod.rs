@@ -46,7 +46,7 @@ const EXAMPLES: &str = "\
 Try it:
   sangam demo                                        four brokers, a clip, a kill
   sangam demo --meeting                              two guests, and a link for your browser
-  sangam serve --dev                                 a broker for this machine only
+  sangam serve --dev                                 this machine only, with such a meeting
   sangam publish --topic demo/anna --file clip.mp4   a file into it
   sangam play --topic 'demo/#' --sdp live.sdp        and out again, for any player
 

@@ -17,6 +17,9 @@ pub(crate) struct ServeArgs {
     /// For trying things out: loopback addresses, text logs, nothing kept on disk
     #[arg(long)]
     pub(crate) dev: bool,
+    /// With --dev: no demonstration meeting
+    #[arg(long)]
+    pub(crate) no_demo: bool,
     /// UDP and TCP address to listen on, such as 0.0.0.0:4600; repeat it for IPv6
     #[arg(long, value_name = "ADDR")]
     pub(crate) listen: Vec<SocketAddr>,

@@ -7,6 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use sangam_control::monitor::threshold::Thresholds;
+use sangam_control::session::Hears;
 use sangam_io::port::Gateway;
 use sangam_node::{Broker, StartError, Transport};
 use sangam_webrtc::WebRtc;
@@ -15,8 +16,9 @@ use tokio::net::{TcpListener, TcpSocket};
 use tokio::runtime::Builder;
 use tokio::sync::Notify;
 
-use super::archive::Recorder;
+use super::archive::{Recorder, near};
 use super::config;
+use super::demo::guests::{self, Door, Opened, Planned};
 use crate::auth::Tokens;
 use crate::cli::ServeArgs;
 use crate::config::{Config, ConfigError, Neighbour, Problem, advice, check};
@@ -82,7 +84,9 @@ async fn serve(
     let tokens = access.tokens.clone();
     let floors = sessions::keep_gates(&broker)?;
     let boards = floors.boards();
-    let hosting = sessions::host((&config, address), &access, (&broker, floors))?;
+    let (planned, hear) = demonstration(args, &config).unzip();
+    let hosting = sessions::host((&config, address), &access, (&broker, floors), hear)?;
+    let guests = open(planned.zip(hosting.as_ref()), (&config, address), &broker).await;
     let reached = (address, broker.addresses().udp.as_slice());
     let recorder = Recorder::start(&config, reached, tokens.is_some())?;
     let started = Instant::now();
@@ -111,7 +115,7 @@ async fn serve(
     }
     // Before anybody is told to whom a signal may be sent.
     let mut signals = Signals::catch().map_err(io("cannot wait for signals"))?;
-    ready(&state, json);
+    ready(&state, guests.as_ref().map(Opened::link), json);
     let stopping = Arc::new(Notify::new());
     let stopped = Arc::clone(&stopping);
     let broker = Arc::clone(&state.broker);
@@ -129,7 +133,7 @@ async fn serve(
     }
     tokio::select! {
         ended = &mut served => return ended.map_err(io("HTTP")),
-        () = recorder.end() => {}
+        () = part(guests, recorder) => {}
     }
     drain(&broker).await;
     drop(broker);
@@ -137,6 +141,46 @@ async fn serve(
     stopping.notify_one();
     let ended = tokio::time::timeout(GRACE, served).await;
     ended.map_or(Ok(()), |ended| ended.map_err(io("HTTP")))
+}
+
+/// The demonstration meeting, where it is wanted: of a broker by itself, as those that share their
+/// sessions would have one each.
+fn demonstration(args: &ServeArgs, config: &Config) -> Option<(Planned, Hears)> {
+    let wanted = args.dev && !args.no_demo;
+    let alone = config.sessions.enabled && config.sessions.etcd.is_empty();
+    (wanted && alone).then(Planned::new).flatten()
+}
+
+/// Opens it; a broker serves without, too.
+async fn open(
+    place: Option<(Planned, &sessions::Hosting)>,
+    (config, http): (&Config, SocketAddr),
+    broker: &Broker,
+) -> Option<Opened> {
+    let (planned, hosting) = place?;
+    let Some(udp) = broker.addresses().udp.first() else {
+        tracing::info!("no demonstration meeting: its guests come by UDP");
+        return None;
+    };
+    let http = near(http);
+    let door = Door {
+        link: sessions::link(config, http),
+        url: format!("http://{http}"),
+        api_token: config.api.token.clone(),
+        broker: format!("udp://{}", near(*udp)),
+    };
+    let opened = planned.open(&hosting.sessions, door).await;
+    opened
+        .inspect_err(|failure| tracing::warn!(%failure, "no demonstration meeting"))
+        .ok()
+}
+
+/// Lets go of what runs beside the broker, while it serves on.
+async fn part(guests: Option<Opened>, recorder: Recorder) {
+    if let Some(guests) = guests {
+        guests.end().await;
+    }
+    recorder.end().await;
 }
 
 /// Reports on the broker each second.
@@ -282,7 +326,7 @@ fn not_started(error: StartError) -> Failure {
 }
 
 /// Tells people and programs where the broker is.
-fn ready(state: &http::State, as_json: bool) {
+fn ready(state: &http::State, meeting: Option<&str>, as_json: bool) {
     let (id, name) = (state.broker.id(), &state.name);
     let addresses = state.broker.addresses();
     let (udp, tcp, http) = (&addresses.udp, &addresses.tcp, state.address);
@@ -293,8 +337,8 @@ fn ready(state: &http::State, as_json: bool) {
         .map(|gateway| gateway.addresses())
         .unwrap_or_default();
     tracing::info!(%id, name, ?udp, ?tcp, ?streams, ?quic, ?webrtc, %http, "ready");
-    if state.page.is_there() && !state.address.ip().is_unspecified() {
-        tracing::info!("meet at http://{http}/");
+    if let Some(link) = meeting.filter(|_| !as_json) {
+        output::text(&guests::words(link, state.page.is_there()));
     }
     if as_json {
         output::json_line(&json!({
@@ -302,7 +346,7 @@ fn ready(state: &http::State, as_json: bool) {
             "tcp": addresses.tcp, "tls": addresses.of(Transport::Tls),
             "ws": addresses.of(Transport::Ws), "wss": addresses.of(Transport::Wss),
             "quic": addresses.quic, "quic_links": addresses.quic_links,
-            "webrtc": webrtc, "http": state.address,
+            "webrtc": webrtc, "http": state.address, "meeting": meeting,
         }));
     }
 }

@@ -173,7 +173,7 @@ fn keep(tail: &Mutex<VecDeque<String>>, line: String) {
 }
 
 /// Where a program is: as a path, or by PATH.
-fn find(program: &str) -> Option<PathBuf> {
+pub(crate) fn find(program: &str) -> Option<PathBuf> {
     if program.contains('/') {
         return Path::new(program).is_file().then(|| program.into());
     }

@@ -2,9 +2,11 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::time::Duration;
 
 use super::Child;
-use crate::exit::{Failure, io};
+use crate::exit::{Exit, Failure, io};
+use crate::stop::Stop;
 
 /// What is seen and heard.
 #[derive(Clone, Copy, Debug)]
@@ -46,11 +48,14 @@ const SECONDS: u32 = 30;
 const ENCODING: &str = "-c:v libx264 -preset veryfast -tune zerolatency -profile:v baseline \
     -pix_fmt yuv420p -g 25 -b:v 800k -maxrate 800k -bufsize 400k -c:a libopus -b:a 96k";
 
+/// How soon a wish to end is heeded while a clip is made.
+const NAP: Duration = Duration::from_millis(50);
+
 /// The clip of a scene in `folder`, made if it is not there.
 ///
 /// # Errors
-/// FFmpeg is missing or fails.
-pub(crate) fn clip(folder: &Path, scene: Scene) -> Result<PathBuf, Failure> {
+/// FFmpeg is missing or fails, or `stop` was set meanwhile.
+pub(crate) fn clip(folder: &Path, scene: Scene, stop: &Stop) -> Result<PathBuf, Failure> {
     let path = folder.join(scene.file);
     if path.exists() {
         return Ok(path);
@@ -73,7 +78,13 @@ pub(crate) fn clip(folder: &Path, scene: Scene) -> Result<PathBuf, Failure> {
         .map(str::to_owned)
         .collect();
     args.push(beside.display().to_string());
-    Child::start("ffmpeg", &args, Stdio::null())?.wait()?;
+    let mut ffmpeg = Child::start("ffmpeg", &args, Stdio::null())?;
+    while !ffmpeg.ends_within(NAP) {
+        if stop.is_set() {
+            return Err(Failure::new(Exit::Failure, "the clip was called off"));
+        }
+    }
+    ffmpeg.wait()?;
     std::fs::rename(&beside, &path).map_err(io(path.display()))?;
     Ok(path)
 }

@@ -8,7 +8,7 @@ mod record;
 mod source;
 mod stream;
 
-pub(crate) use child::Child;
+pub(crate) use child::{Child, find};
 pub(crate) use clip::{CLOCK, COLOURS, Scene, clip};
 pub(crate) use ports::port_pair;
 pub(crate) use probe::{Probe, probe};

@@ -124,6 +124,18 @@ fn sessions(counted: &Statistics) -> Vec<Sample> {
             true,
             counted.refused,
         ),
+        one(
+            "sangam_session_news_total",
+            "Events of sessions told on reliable topics",
+            true,
+            counted.told,
+        ),
+        one(
+            "sangam_session_news_lost_total",
+            "Changes that had no room on reliable topics",
+            true,
+            counted.untold,
+        ),
     ]
 }
 

@@ -11,9 +11,11 @@
 pub mod calendar;
 pub mod gates;
 mod grants;
+pub mod herald;
 mod http;
 mod hub;
 mod limit;
+pub mod news;
 mod recorders;
 mod server;
 pub mod shapes;
@@ -32,7 +34,7 @@ pub use recorders::{Beat, Listed as ListedRecording};
 pub use server::{Failure, Hears, Server, ServerOptions, Sessions, Statistics, Tells, unix_ms};
 pub(crate) use signal::hex;
 pub use store::{
-    ControlStore, Embedded, Etcd, EtcdOptions, Listed, Listing, Move, ServerSeen, StoreError, Tell,
-    Where,
+    ControlStore, Embedded, Etcd, EtcdOptions, Left, Listed, Listing, Load, Move, ServerSeen,
+    StoreError, Tell, Where,
 };
 pub use webhook::Hooks;

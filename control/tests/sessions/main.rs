@@ -5,6 +5,7 @@
 mod api;
 mod crowd;
 mod documents;
+mod load;
 mod recorders;
 mod recovery;
 mod servers;

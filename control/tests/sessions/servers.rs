@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use sangam_control::session::{
-    ControlStore, Embedded, Listed, Listing, Move, ServerSeen, StoreError, Tell, Where, xml,
+    ControlStore, Embedded, Left, Listed, Listing, Load, Move, ServerSeen, StoreError, Tell, Where,
+    xml,
 };
 use sangam_model::{BrokerId, Time};
 use sangam_session::{Machine, Plan, Record, Session, SessionId};
@@ -71,7 +72,7 @@ impl ControlStore for Shared {
         self.own.forget(id)
     }
 
-    fn moves(&mut self, _: usize) -> Vec<Move> {
+    fn moves(&mut self, _: Load) -> Vec<Move> {
         let mut others = self.others.lock().unwrap();
         let moves = std::mem::take(&mut others.moves);
         if !moves.is_empty() {
@@ -245,8 +246,12 @@ fn comes_here(others: &Mutex<Others>) {
     let plan = Plan::titled("Weekly");
     let mut machine = Machine::create(Time::from_millis(5), weekly(), plan, 1).unwrap();
     while machine.poll().is_some() {}
-    let session = Box::new(machine.session().clone());
-    others.lock().unwrap().moves.push(Move::Come(session, 9));
+    let left = Left {
+        session: machine.session().clone(),
+        last: Vec::new(),
+    };
+    let come = Move::Come(Box::new(left), 9);
+    others.lock().unwrap().moves.push(come);
 }
 
 #[tokio::test]

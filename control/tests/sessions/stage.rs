@@ -105,6 +105,7 @@ impl Stage {
                 told.extend(words.iter().map(|word| (word.at.clone(), word.clone())));
             }),
             heard: Box::new(|_, _| {}),
+            herald: None,
             sessions_max: 10,
             ways: ways(),
             clock: unix_ms,

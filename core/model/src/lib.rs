@@ -21,5 +21,5 @@ pub use media::{Class, MediaInfo, MediaInfoError};
 pub use random::Random;
 pub use scope::Scope;
 pub use time::Time;
-pub use topic::{Filter, Topic, TopicError};
+pub use topic::{Filter, SESSION_EVENTS, Topic, TopicError};
 pub use units::Bitrate;

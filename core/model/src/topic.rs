@@ -23,6 +23,9 @@ pub struct Filter(Arc<str>);
 /// First level of the topics on which brokers speak about themselves.
 const SYSTEM: &str = "$sangam";
 
+/// Below `tenant/session`: where a session server tells what happens there.
+pub const SESSION_EVENTS: &str = "$events";
+
 /// Why a text is no topic or filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -66,6 +69,12 @@ impl Topic {
     #[must_use]
     pub fn is_system(&self) -> bool {
         self.tenant() == SYSTEM
+    }
+
+    /// Whether the events of a session are told here, which only brokers may.
+    #[must_use]
+    pub fn is_session_events(&self) -> bool {
+        self.levels().nth(2) == Some(SESSION_EVENTS)
     }
 
     /// The first level.

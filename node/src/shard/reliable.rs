@@ -3,7 +3,7 @@
 use sangam_broker::DropReason;
 use sangam_io::clock;
 use sangam_io::port::Action;
-use sangam_model::{Filter, Topic};
+use sangam_model::Filter;
 use sangam_wire::{Message, Refusal, Reliable};
 
 use super::Shard;
@@ -57,6 +57,13 @@ impl Shard {
         !matches!(message, Message::Reliable(_)) || room() > RESERVE
     }
 
+    /// Whether a client speaks for this broker.
+    fn is_system(&self, who: Subscriber) -> bool {
+        let port = self.ports.get(usize::from(who.port));
+        port.is_some_and(|port| port.is_system(who.peer))
+    }
+
+    /// Topics of the brokers are not kept, and what happens in sessions only they tell.
     fn is_granted(&mut self, who: Subscriber, message: &Reliable) -> bool {
         let (id, topic) = match message {
             Reliable::Push {
@@ -73,7 +80,8 @@ impl Shard {
             Reliable::Push { .. } => self.keeps(who, topic),
             _ => self.hears(who, &Filter::from(topic)),
         };
-        if granted && !is_reserved(topic) {
+        let is_told = matches!(message, Reliable::Push { .. }) && topic.is_session_events();
+        if granted && !topic.is_system() && (!is_told || self.is_system(who)) {
             return true;
         }
         self.counters.dropped(DropReason::NotGranted);
@@ -81,9 +89,4 @@ impl Shard {
         self.tell(who, Message::Reliable(Reliable::End { id, reason }));
         false
     }
-}
-
-/// Topics of the brokers are not kept.
-fn is_reserved(topic: &Topic) -> bool {
-    topic.is_system()
 }

@@ -32,7 +32,7 @@ use crate::cli::{ArchiveArgs, ArchiveCommand, Place};
 use crate::exit::{Exit, Failure, io};
 
 pub(super) use record::run as record;
-pub(super) use recorder::Beside as Recorder;
+pub(super) use recorder::{Beside as Recorder, near};
 pub(super) use replay::run as replay;
 
 /// Does what is asked of an archive.

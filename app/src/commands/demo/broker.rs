@@ -14,7 +14,7 @@ use crate::ffmpeg::Child;
 /// How long a broker may take to answer and to say goodbye.
 const PATIENCE: Duration = Duration::from_secs(5);
 const SERVE: &str =
-    "serve --dev --json --log warn --listen 127.0.0.1:0 --until-stdin-closes --name";
+    "serve --dev --no-demo --json --log warn --listen 127.0.0.1:0 --until-stdin-closes --name";
 
 /// A running broker process. It ends with its owner, as its input is closed then.
 #[derive(Debug)]

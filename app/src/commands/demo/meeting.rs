@@ -10,25 +10,19 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::broker::DemoBroker;
+use super::guests::{GUESTS, NAME, TENANT, TITLE, identity};
 use super::{SECONDS, words};
 use crate::cli::DemoArgs;
 use crate::commands::peer::Length;
 use crate::commands::session::{Server, table};
 use crate::commands::table::Live;
 use crate::exit::{Exit, Failure, io};
-use crate::ffmpeg::{self, Child, Scene};
+use crate::ffmpeg::{self, Child};
 use crate::output;
 use crate::stop::Stop;
 
 /// Where `sangam serve` is asked for; the second broker stands beside it.
 const PORTS: [u16; 2] = [4680, 4681];
-const TENANT: &str = "demo";
-const NAME: &str = "meeting";
-/// Who is there already, by which broker, and what they show.
-const GUESTS: [(&str, usize, Scene); 2] = [
-    ("Saraswati", 0, ffmpeg::COLOURS),
-    ("Yamuna", 1, ffmpeg::CLOCK),
-];
 /// How often the table is looked up.
 const EVERY: Duration = Duration::from_secs(1);
 /// How long a guest may take to leave.
@@ -41,13 +35,14 @@ pub(super) fn run(args: &DemoArgs, as_json: bool, stop: &Stop) -> Result<(), Fai
         .or((!std::io::stdout().is_terminal()).then_some(SECONDS));
     let mut brokers = brokers(&args.out)?;
     let server = Server::new(&origin(brokers[0].http), None)?;
-    let wanted = json!({ "tenant": TENANT, "name": NAME, "title": "Where rivers meet" });
+    let wanted = json!({ "tenant": TENANT, "name": NAME, "title": TITLE });
     server.post("/v1/sessions", &wanted.to_string())?;
     let mut guests = Vec::new();
-    for (name, at, scene) in GUESTS {
+    // Each comes by a broker of its own.
+    for (at, (name, scene)) in GUESTS.into_iter().enumerate() {
         let clip = match &args.clip {
             Some(clip) => clip.clone(),
-            None => ffmpeg::clip(&args.out, scene)?,
+            None => ffmpeg::clip(&args.out, scene, stop)?,
         };
         guests.push(guest((&server, name), &brokers[at], &clip)?);
     }
@@ -113,7 +108,7 @@ fn guest(
     clip: &Path,
 ) -> Result<Child, Failure> {
     let session = format!("{TENANT}/{NAME}");
-    let wanted = json!({ "identity": name.to_lowercase(), "name": name, "role": "presenter" });
+    let wanted = json!({ "identity": identity(name), "name": name, "role": "presenter" });
     let path = format!("/v1/sessions/{session}/tokens");
     let made = server.post(&path, &wanted.to_string())?;
     let program = std::env::current_exe().map_err(io("cannot find this program"))?;

@@ -1,6 +1,7 @@
 //! `sangam demo`: the main job on real input, in front of your eyes.
 
 mod broker;
+pub(super) mod guests;
 mod meeting;
 mod square;
 mod words;
@@ -74,7 +75,7 @@ pub(super) fn run(args: &DemoArgs, as_json: bool) -> Result<(), Failure> {
     say(words::hello(seconds));
     let clip = match &args.clip {
         Some(clip) => clip.clone(),
-        None => ffmpeg::clip(&args.out, ffmpeg::CLOCK)?,
+        None => ffmpeg::clip(&args.out, ffmpeg::CLOCK, &stop)?,
     };
     say(words::clip(&clip, &ffmpeg::probe(&clip, false)?));
     let mut square = Square::start()?;

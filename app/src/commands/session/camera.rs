@@ -21,8 +21,10 @@ const CONNECT_TIMEOUT_S: u64 = 10;
 const MEDIA: [&str; 2] = ["audio", "video"];
 
 /// What is shown, and where it is at present.
-pub(super) struct Camera {
+pub(in crate::commands) struct Camera {
     clip: PathBuf,
+    /// It is encoded as members take it.
+    copy: bool,
     brokers: Vec<Address>,
     /// Holds the newest token for the brokers.
     folder: TempDir,
@@ -37,13 +39,24 @@ struct Shown {
 }
 
 impl Camera {
-    pub(super) fn new(clip: PathBuf, brokers: Vec<Address>) -> Result<Self, Failure> {
+    pub(in crate::commands) fn new(clip: PathBuf, brokers: Vec<Address>) -> Result<Self, Failure> {
         Ok(Self {
             clip,
+            copy: false,
             brokers,
             folder: tempfile::tempdir().map_err(io("no folder for a token"))?,
             shown: None,
         })
+    }
+
+    /// The same for a clip that is encoded as members take it, and need not be again.
+    pub(in crate::commands) fn of_ours(
+        clip: PathBuf,
+        brokers: Vec<Address>,
+    ) -> Result<Self, Failure> {
+        let mut camera = Self::new(clip, brokers)?;
+        camera.copy = true;
+        Ok(camera)
     }
 
     /// Takes a frame of the session; what is to be asked for because of it.
@@ -70,6 +83,22 @@ impl Camera {
         self.begin(place, token.is_some())?;
         let ask = |medium| json!({ "do": "request", "medium": medium });
         Ok(MEDIA.map(ask).into())
+    }
+
+    /// Why nothing is shown any more that should be; nothing else ends it before [`Self::end`].
+    ///
+    /// # Errors
+    /// The clip is at its end, or FFmpeg failed.
+    pub(super) fn check(&mut self) -> Result<(), Failure> {
+        if !self
+            .shown
+            .as_ref()
+            .is_some_and(|one| one.thread.is_finished())
+        {
+            return Ok(());
+        }
+        self.end()?;
+        Err(Failure::new(Exit::Failure, "the clip is over"))
     }
 
     /// Switches off.
@@ -100,7 +129,7 @@ impl Camera {
             media: None,
             file: Some(self.clip.clone()),
             reliable: false,
-            copy: false,
+            copy: self.copy,
             repeat: true,
             seconds: None,
         };
@@ -122,6 +151,14 @@ impl Camera {
             thread,
         });
         Ok(())
+    }
+}
+
+impl Drop for Camera {
+    fn drop(&mut self) {
+        if let Some(shown) = &self.shown {
+            shown.stop.set();
+        }
     }
 }
 

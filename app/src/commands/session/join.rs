@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use tokio::net::TcpStream;
 use tokio::runtime::Builder;
 use tokio::sync::mpsc::{Receiver, channel};
+use tokio::time::interval;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::{WebSocketStream, client_async};
 
@@ -22,41 +23,119 @@ use crate::output;
 const SENT_ON_MAX: usize = 4;
 /// Lines that may wait to be sent.
 const LINES: usize = 64;
+/// How often it is looked whether the camera still shows something.
+const LOOK: Duration = Duration::from_secs(1);
 /// Years that stand for no end.
 const FOREVER: Duration = Duration::from_secs(100 * 365 * 86_400);
 
 type Socket = WebSocketStream<TcpStream>;
 
-/// Joins, and stays until somebody ends it.
+/// A member as this program plays it.
+pub(in crate::commands) struct Visit {
+    /// Which server is asked first.
+    pub(in crate::commands) server: Server,
+    /// Of which session.
+    pub(in crate::commands) session: SessionName,
+    /// Who it is.
+    pub(in crate::commands) token: String,
+    /// The name it takes instead of its token's.
+    pub(in crate::commands) name: Option<String>,
+    /// How long it stays; as long as it can, if nothing is said.
+    pub(in crate::commands) stay: Option<Duration>,
+    /// What it shows.
+    pub(in crate::commands) camera: Option<Camera>,
+    /// What it says to the session server, one object of JSON each.
+    pub(in crate::commands) lines: Receiver<String>,
+    /// Hears what that says.
+    pub(in crate::commands) heard: fn(&Value),
+}
+
+/// Joins on the command line, and stays until somebody ends it.
 pub(super) fn run(
     server: &Server,
     session: &SessionName,
     (token, name): (&str, Option<&str>),
     (seconds, camera): (Option<u64>, Option<Camera>),
 ) -> Result<(), Failure> {
-    let mut camera = camera;
-    let mut greeting = json!({ "type": "join", "token": token });
-    if let Some(name) = name {
-        greeting["name"] = json!(name);
+    let visit = Visit {
+        server: server.clone(),
+        session: session.clone(),
+        token: token.to_owned(),
+        name: name.map(str::to_owned),
+        stay: seconds.map(Duration::from_secs),
+        camera,
+        lines: lines(),
+        heard: |frame| output::json_line(frame),
+    };
+    visit.pay()
+}
+
+impl Visit {
+    /// Joins, and stays until it is over.
+    ///
+    /// # Errors
+    /// It is not let in, is sent away, or has nothing to show any more.
+    pub(in crate::commands) fn pay(mut self) -> Result<(), Failure> {
+        let runtime = Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(io("cannot start"))?;
+        let done = runtime.block_on(self.stay());
+        // A thread may still read standard input.
+        runtime.shutdown_background();
+        done
     }
-    let runtime = Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(io("cannot start"))?;
-    let stay = seconds.map_or(FOREVER, Duration::from_secs);
-    let done = runtime.block_on(async {
-        let (mut socket, first) = greet(server.clone(), session, &greeting).await?;
-        let talk = talk(&mut socket, (first, lines()), camera.as_mut());
-        tokio::time::timeout(stay, talk).await.unwrap_or(Ok(()))?;
-        if let Some(camera) = &mut camera {
-            camera.end()?;
+
+    async fn stay(&mut self) -> Result<(), Failure> {
+        let mut greeting = json!({ "type": "join", "token": self.token });
+        if let Some(name) = &self.name {
+            greeting["name"] = json!(name);
         }
+        let (mut socket, first) = greet(self.server.clone(), &self.session, &greeting).await?;
+        let stay = self.stay.unwrap_or(FOREVER);
+        let talk = tokio::time::timeout(stay, self.talk(&mut socket, first)).await;
+        let shown = self.camera.as_mut().map_or(Ok(()), Camera::end);
+        talk.unwrap_or(Ok(()))?;
+        shown?;
         // Whoever leaves on purpose is not waited for.
         let _ = socket.send(Message::text("{\"do\":\"leave\"}")).await;
         let _ = socket.close(None).await;
         Ok(())
-    });
-    // A thread may still read standard input.
-    runtime.shutdown_background();
-    done
+    }
+
+    async fn talk(&mut self, socket: &mut Socket, first: Message) -> Result<(), Failure> {
+        let (mut open, mut first) = (true, Some(first));
+        let mut look = interval(LOOK);
+        loop {
+            let message = async {
+                match first.take() {
+                    Some(first) => Some(Ok(first)),
+                    None => socket.next().await,
+                }
+            };
+            tokio::select! {
+                message = message => match message {
+                    Some(Ok(Message::Text(text))) => {
+                        let frame: Value = serde_json::from_str(&text).unwrap_or_default();
+                        (self.heard)(&frame);
+                        let asks = self.camera.as_mut().map(|camera| camera.heed(&frame));
+                        for ask in asks.transpose()?.unwrap_or_default() {
+                            let sent = socket.send(Message::text(ask.to_string())).await;
+                            sent.map_err(|_| gone())?;
+                        }
+                        if let Some(end) = end(&frame) {
+                            return end;
+                        }
+                    }
+                    Some(Ok(Message::Close(_)) | Err(_)) | None => return Err(gone()),
+                    Some(Ok(_)) => {}
+                },
+                line = self.lines.recv(), if open => match line {
+                    Some(line) => socket.send(Message::text(line)).await.map_err(|_| gone())?,
+                    None => open = false,
+                },
+                _ = look.tick() => self.camera.as_mut().map_or(Ok(()), Camera::check)?,
+            }
+        }
+    }
 }
 
 /// A socket to whoever has the session, and what that says first.
@@ -84,45 +163,6 @@ async fn greet(
         }
     }
     Err(Failure::new(Exit::Failure, "one session server sends to another").hint("try again"))
-}
-
-async fn talk(
-    socket: &mut Socket,
-    (first, mut lines): (Message, Receiver<String>),
-    mut camera: Option<&mut Camera>,
-) -> Result<(), Failure> {
-    let mut open = true;
-    let mut first = Some(first);
-    loop {
-        let message = async {
-            match first.take() {
-                Some(first) => Some(Ok(first)),
-                None => socket.next().await,
-            }
-        };
-        tokio::select! {
-            message = message => match message {
-                Some(Ok(Message::Text(text))) => {
-                    let frame: Value = serde_json::from_str(&text).unwrap_or_default();
-                    output::json_line(&frame);
-                    let asks = camera.as_mut().map(|camera| camera.heed(&frame)).transpose()?;
-                    for ask in asks.unwrap_or_default() {
-                        let sent = socket.send(Message::text(ask.to_string())).await;
-                        sent.map_err(|_| gone())?;
-                    }
-                    if let Some(end) = end(&frame) {
-                        return end;
-                    }
-                }
-                Some(Ok(Message::Close(_)) | Err(_)) | None => return Err(gone()),
-                Some(Ok(_)) => {}
-            },
-            line = lines.recv(), if open => match line {
-                Some(line) => socket.send(Message::text(line)).await.map_err(|_| gone())?,
-                None => open = false,
-            },
-        }
-    }
 }
 
 /// Whether a frame is the last one, and what that means.

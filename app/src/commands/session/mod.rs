@@ -14,7 +14,8 @@ use crate::cli::{SessionArgs, SessionCommand};
 use crate::exit::Failure;
 use crate::output;
 pub(super) use call::Server;
-use camera::Camera;
+pub(super) use camera::Camera;
+pub(super) use join::Visit;
 
 /// Does what is asked for.
 pub(super) fn run(args: &SessionArgs, as_json: bool) -> Result<(), Failure> {

@@ -1,5 +1,6 @@
 //! What the thread does: takes asks in batches, and lets one write serve them all.
 
+mod busy;
 mod list;
 mod moves;
 mod recorders;
@@ -18,9 +19,10 @@ use tokio::sync::mpsc;
 
 use super::super::gates::{lifted, words};
 use super::super::hub::{Hub, Told};
-use super::super::store::{StoreError, Where};
+use super::super::store::{Load, StoreError, Where};
 use super::super::view;
 use super::{Ask, Counters, Failure, Reply, ServerOptions};
+use busy::Busy;
 
 /// Asks whose consequences are written together: one wait for the disk serves them all.
 const BATCH: usize = 1_024;
@@ -33,8 +35,6 @@ const FOLD_AFTER: u64 = 2_000;
 const KEPT: u64 = 500;
 /// How long a session that is over is kept.
 const OVER_FOR_MS: u64 = 24 * 3_600 * 1_000;
-/// Share of the thread's time, in percent, above which it takes no further session.
-const BUSY_MAX: u64 = 80;
 
 /// A session and those who are connected to it.
 struct Hosted {
@@ -56,7 +56,7 @@ pub(super) struct Hall {
     replies: Vec<(SessionId, Reply, Result<Answer, Failure>)>,
     /// What waits until everything is kept.
     later: Vec<Ask>,
-    load: Load,
+    busy: Busy,
     recorders: recorders::Recorders,
 }
 
@@ -75,7 +75,7 @@ impl Hall {
             counters,
             replies: Vec::new(),
             later: Vec::new(),
-            load: Load::default(),
+            busy: Busy::default(),
             recorders: recorders::Recorders::default(),
         };
         // Greater than what an earlier server has told.
@@ -115,7 +115,7 @@ impl Hall {
                 refresh = began + REFRESH;
                 self.refresh();
             }
-            let busy = self.load.add(began, Instant::now());
+            let busy = self.busy.add(began, Instant::now());
             self.counters.busy.store(busy, Ordering::Relaxed);
         }
     }
@@ -237,11 +237,11 @@ impl Hall {
             Where::Unknown => return Err(Failure::Unknown(id.clone())),
             _ => return Err(Failure::Exists(id.clone())),
         }
-        if let Some(url) = self.options.store.lighter(self.hosted.len()) {
+        let load = self.load();
+        if let Some(url) = self.options.store.lighter(load) {
             return Err(Failure::Elsewhere(url));
         }
-        let full = self.hosted.len() >= self.options.sessions_max;
-        if full || self.load.percent() > BUSY_MAX {
+        if load.is_full() {
             return Err(Failure::Busy);
         }
         if plan.ways.is_empty() {
@@ -263,6 +263,15 @@ impl Hall {
         Ok(Answer::Done)
     }
 
+    /// What this server has to do.
+    fn load(&self) -> Load {
+        Load {
+            sessions: self.hosted.len(),
+            sessions_max: self.options.sessions_max,
+            busy_percent: self.busy.percent(),
+        }
+    }
+
     fn host(&mut self, machine: Machine) {
         let id = machine.session().id().clone();
         let hosted = Hosted {
@@ -280,6 +289,7 @@ impl Hall {
         for session in sessions {
             let id = session.id().clone();
             let epoch = self.epoch.max(session.epoch() + 1);
+            self.tell_again(&session);
             match Machine::take_over(now, session, epoch) {
                 Ok(machine) => self.host(machine),
                 Err(error) => tracing::error!(%error, %id, "a session cannot be taken over"),
@@ -411,6 +421,9 @@ impl Hall {
         };
         let records: Vec<_> = batch.iter().map(|(_, record)| record.clone()).collect();
         (self.options.heard)(id, &records);
+        if let Some(herald) = &self.options.herald {
+            herald.tell(id, &records);
+        }
         let Some(hosted) = self.hosted.get_mut(id) else {
             return;
         };
@@ -455,30 +468,3 @@ impl Hall {
 
 /// A connection's number and where it is told things.
 type Way = (u64, mpsc::Sender<Told>);
-
-/// How busy the thread was within the last second or so.
-#[derive(Default)]
-struct Load {
-    since: Option<Instant>,
-    busy: Duration,
-    percent: u64,
-}
-
-impl Load {
-    /// Adds a time of work; the share of late, in percent.
-    fn add(&mut self, began: Instant, ended: Instant) -> u64 {
-        let since = *self.since.get_or_insert(began);
-        self.busy += ended - began;
-        let passed = ended - since;
-        if passed >= Duration::from_secs(1) {
-            let share = self.busy.as_secs_f64() / passed.as_secs_f64();
-            self.percent = (share * 100.0) as u64;
-            (self.since, self.busy) = (Some(ended), Duration::ZERO);
-        }
-        self.percent
-    }
-
-    fn percent(&self) -> u64 {
-        self.percent
-    }
-}

@@ -15,6 +15,7 @@ use serde_json::Value;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::gates::Word;
+use super::herald::{Herald, Told as ToldNews};
 use super::hub::Told;
 use super::recorders::{Beat, Listed as ListedRecording};
 use super::store::{ControlStore, Listed, Listing, ServerSeen, StoreError};
@@ -38,6 +39,8 @@ pub struct ServerOptions {
     pub gates: Tells,
     /// Hears of every record that was kept, in order.
     pub heard: Hears,
+    /// Tells everybody who has a grant for it on reliable topics.
+    pub herald: Option<Herald>,
     /// Sessions it takes at most.
     pub sessions_max: usize,
     /// Ways into every session that is made here without others; see [`Way::of`].
@@ -85,6 +88,10 @@ pub struct Statistics {
     pub busy_percent: u64,
     /// Changes that were refused.
     pub refused: u64,
+    /// Events told on reliable topics.
+    pub told: u64,
+    /// Records that had no room there.
+    pub untold: u64,
 }
 
 type Reader = Box<dyn FnOnce(Result<&Session, Failure>) + Send>;
@@ -130,6 +137,7 @@ struct Counters {
     /// Grows when there may be something for recorders.
     work: watch::Sender<u64>,
     servers: RwLock<Arc<Vec<ServerSeen>>>,
+    news: Arc<ToldNews>,
 }
 
 impl Counters {
@@ -152,7 +160,11 @@ impl Server {
         let epoch = options.store.next_epoch((options.clock)() / 1_000)?;
         let sessions = options.store.load()?;
         let (asks, inbox) = sync_channel(ASKS);
-        let counters = Arc::new(Counters::default());
+        let news = options.herald.as_ref().map(Herald::told);
+        let counters = Arc::new(Counters {
+            news: news.unwrap_or_default(),
+            ..Counters::default()
+        });
         let hall = Hall::new(options, epoch, Arc::clone(&counters), sessions);
         let thread = std::thread::Builder::new().name("sangam-session".to_owned());
         let thread = thread.spawn(move || hall.run(&inbox));
@@ -349,6 +361,8 @@ impl Sessions {
             records: counters.records.load(Ordering::Relaxed),
             busy_percent: counters.busy.load(Ordering::Relaxed),
             refused: counters.refused.load(Ordering::Relaxed),
+            told: counters.news.events.load(Ordering::Relaxed),
+            untold: counters.news.lost.load(Ordering::Relaxed),
         }
     }
 

@@ -2,6 +2,7 @@
 
 mod embedded;
 mod etcd;
+mod load;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,6 +13,7 @@ use serde_json::Value;
 
 pub use embedded::Embedded;
 pub use etcd::{Etcd, EtcdOptions};
+pub use load::Load;
 
 /// Keeps the logs of sessions. Calls may wait for a disk: they come from a thread of their own.
 pub trait ControlStore: Send {
@@ -78,8 +80,9 @@ pub trait ControlStore: Send {
     /// Leaves a session that could not be gone on with to whoever can.
     fn release(&mut self, _id: &SessionId) {}
 
-    /// What has come to this server, which holds so many, and what has left it. To be asked often.
-    fn moves(&mut self, _sessions: usize) -> Vec<Move> {
+    /// What has come to this server, which has so much to do, and what has left it. To be asked
+    /// often.
+    fn moves(&mut self, _load: Load) -> Vec<Move> {
         Vec::new()
     }
 
@@ -88,8 +91,8 @@ pub trait ControlStore: Send {
         Where::Nowhere
     }
 
-    /// The URL of a server that has much less to do than this one with so many sessions.
-    fn lighter(&self, _sessions: usize) -> Option<String> {
+    /// The URL of a server that takes a new session instead of this one, which has so much to do.
+    fn lighter(&self, _load: Load) -> Option<String> {
         None
     }
 
@@ -141,11 +144,23 @@ pub struct ServerSeen {
     pub sessions: usize,
 }
 
+/// A session as an earlier holder left it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Left {
+    /// As it is kept.
+    pub session: Session,
+    /// Its last records, which that one may not have told everybody any more.
+    pub last: Vec<Record>,
+}
+
+/// Records of an earlier holder that are told again: more than it can have kept and not told.
+pub(super) const TOLD_AGAIN: usize = 128;
+
 /// A session changes servers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Move {
-    /// It is here from now on: as it is kept, and the epoch that its holder has now.
-    Come(Box<Session>, u64),
+    /// It is here from now on: as it was left, and the epoch that its holder has now.
+    Come(Box<Left>, u64),
     /// It is here no more.
     Gone(SessionId),
 }

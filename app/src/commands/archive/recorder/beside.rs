@@ -75,7 +75,7 @@ impl Beside {
 }
 
 /// How this machine reaches an address that it listens on.
-fn near(address: SocketAddr) -> SocketAddr {
+pub(crate) fn near(address: SocketAddr) -> SocketAddr {
     let local = match address.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::V4(Ipv4Addr::LOCALHOST),
         IpAddr::V6(ip) if ip.is_unspecified() => IpAddr::V6(Ipv6Addr::LOCALHOST),

@@ -21,7 +21,7 @@ use crate::cli::{Peer, Place, RecorderArgs};
 use crate::commands::session::Server;
 use crate::exit::{Failure, io};
 use crate::stop::Stop;
-pub(crate) use beside::Beside;
+pub(crate) use beside::{Beside, near};
 use catalogue::Catalogue;
 use desk::Desk;
 

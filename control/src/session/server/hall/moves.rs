@@ -3,7 +3,7 @@
 use sangam_model::Time;
 use sangam_session::{Machine, Record, Session, SessionId};
 
-use super::super::super::store::{Move, StoreError, Where};
+use super::super::super::store::{Left, Move, StoreError, TOLD_AGAIN, Where};
 use super::super::Failure;
 use super::Hall;
 
@@ -31,6 +31,7 @@ impl Hall {
             let Some(session) = session else {
                 return Ok(None);
             };
+            self.tell_again(&session);
             // One that nobody else can have.
             let epoch = self.options.store.next_epoch(session.epoch() + 1)?;
             let machine = Machine::take_over(now, session, epoch);
@@ -51,9 +52,9 @@ impl Hall {
 
     /// Takes what other servers leave, and leaves what they have taken.
     pub(super) fn move_sessions(&mut self) {
-        for change in self.options.store.moves(self.hosted.len()) {
+        for change in self.options.store.moves(self.load()) {
             match change {
-                Move::Come(session, epoch) => self.come(*session, epoch),
+                Move::Come(left, epoch) => self.come(*left, epoch),
                 // Its members are told by the end of their connections, and come back elsewhere.
                 Move::Gone(id) => drop(self.hosted.remove(&id)),
             }
@@ -61,15 +62,32 @@ impl Hall {
     }
 
     /// Goes on with a session that was another server's.
-    fn come(&mut self, session: Session, epoch: u64) {
+    fn come(&mut self, left: Left, epoch: u64) {
         let now = Time::from_millis((self.options.clock)());
+        let Left { session, last } = left;
         let id = session.id().clone();
+        if let Some(herald) = &self.options.herald {
+            herald.tell(&id, &last);
+        }
         match Machine::take_over(now, session, epoch) {
             Ok(machine) => self.host(machine),
             Err(error) => {
                 tracing::error!(%error, %id, "a session is lost here");
                 self.options.store.release(&id);
             }
+        }
+    }
+
+    /// Tells what an earlier holder may have kept and not told any more.
+    pub(super) fn tell_again(&mut self, session: &Session) {
+        let Some(herald) = &self.options.herald else {
+            return;
+        };
+        let after = session.seq().saturating_sub(TOLD_AGAIN as u64);
+        let last = self.options.store.records(session.id(), after, TOLD_AGAIN);
+        match last {
+            Ok(last) => herald.tell(session.id(), &last),
+            Err(error) => tracing::warn!(%error, "what was told last is not told again"),
         }
     }
 

@@ -21,7 +21,7 @@ use sangam_session::{Record, Session, SessionId};
 use serde_json::{Value, json};
 use tokio::runtime::{Builder, Handle, Runtime};
 
-use super::{ControlStore, Listing, Move, ServerSeen, StoreError, Tell, Where};
+use super::{ControlStore, Listing, Load, Move, ServerSeen, StoreError, Tell, Where};
 use keys::Keys;
 use logs::{Appended, Logs};
 use place::Keeper;
@@ -196,8 +196,8 @@ impl ControlStore for Etcd {
         let _ = self.orders.send(place::Order::Release(id.clone()));
     }
 
-    fn moves(&mut self, sessions: usize) -> Vec<Move> {
-        self.places().sessions = sessions;
+    fn moves(&mut self, load: Load) -> Vec<Move> {
+        self.places().load = load;
         self.moves.try_iter().collect()
     }
 
@@ -205,8 +205,8 @@ impl ControlStore for Etcd {
         self.places().of(id)
     }
 
-    fn lighter(&self, sessions: usize) -> Option<String> {
-        self.places().lighter(sessions)
+    fn lighter(&self, load: Load) -> Option<String> {
+        self.places().lighter(load)
     }
 
     fn servers(&self) -> Vec<ServerSeen> {

@@ -19,7 +19,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout};
 
-use super::super::{Move, StoreError};
+use super::super::{Load, Move, StoreError};
 use super::keys::{Keys, Live};
 use super::logs::{Holder, Logs};
 use super::places::Places;
@@ -32,6 +32,8 @@ const LEASE_S: i64 = 2;
 const BEAT: Duration = Duration::from_millis(500);
 /// and how long it believes in its lease without an answer: less than others do.
 const BELIEF: Duration = Duration::from_millis(1_600);
+/// How many percent busier or less busy a server is when it says so.
+const BUSY_STEP: u64 = 5;
 /// How often free sessions are looked for.
 const LOOK: Duration = Duration::from_millis(100);
 /// How long each server leaves a free session to those that stand before it.
@@ -74,7 +76,8 @@ struct Line {
     asked: Option<Instant>,
     /// When it was asked the last time that it answered: the lease has lasted since then at least.
     prolonged: Instant,
-    told: usize,
+    /// What others were told that this server has to do.
+    told: Load,
 }
 
 impl Keeper {
@@ -150,7 +153,7 @@ impl Keeper {
                 places.put(live, kv.value());
             }
         }
-        let told = places.sessions;
+        let told = places.load;
         drop(places);
         Ok(Line {
             holder,
@@ -191,9 +194,10 @@ impl Keeper {
                         line.asked = Some(Instant::now());
                         line.keeper.keep_alive().await.map_err(failed)?;
                     }
-                    let sessions = self.places().sessions;
-                    if sessions != line.told {
-                        line.told = sessions;
+                    let load = self.places().load;
+                    let same = load.sessions == line.told.sessions;
+                    if !same || load.busy_percent.abs_diff(line.told.busy_percent) >= BUSY_STEP {
+                        line.told = load;
                         self.introduce(&line.holder).await?;
                     }
                 }

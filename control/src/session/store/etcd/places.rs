@@ -7,19 +7,18 @@ use sangam_route::rendezvous;
 use sangam_session::SessionId;
 use serde::{Deserialize, Serialize};
 
-use super::super::{ServerSeen, StoreError, Where};
+use super::super::load::lighter;
+use super::super::{Load, ServerSeen, StoreError, Where};
 use super::keys::{Keys, Live};
 use super::logs::Holder;
 use super::{EtcdOptions, failed};
-
-/// A server that has so many sessions more than another sends new ones there.
-const APART: usize = 16;
 
 /// What a server says of itself.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Server {
     pub(super) url: String,
-    pub(super) sessions: usize,
+    #[serde(flatten)]
+    pub(super) load: Load,
 }
 
 /// What this server knows of who is where.
@@ -27,8 +26,8 @@ pub(super) struct Server {
 pub(super) struct Places {
     pub(super) own: BrokerId,
     url: String,
-    /// Its sessions, as the hall says.
-    pub(super) sessions: usize,
+    /// What it has to do, as the hall says.
+    pub(super) load: Load,
     pub(super) lease: Option<i64>,
     servers: BTreeMap<BrokerId, Server>,
     pub(super) holders: BTreeMap<SessionId, BrokerId>,
@@ -40,7 +39,11 @@ impl Places {
         Self {
             own: options.server,
             url: options.url.clone(),
-            sessions: 0,
+            load: Load {
+                sessions: 0,
+                sessions_max: usize::MAX,
+                busy_percent: 0,
+            },
             lease: None,
             servers: BTreeMap::new(),
             holders: BTreeMap::new(),
@@ -86,7 +89,7 @@ impl Places {
         let seen = |broker: BrokerId, server: &Server| ServerSeen {
             broker,
             url: server.url.clone(),
-            sessions: server.sessions,
+            sessions: server.load.sessions,
         };
         let own = seen(self.own, &self.introduction());
         let others = self.servers.iter().filter(|(name, _)| **name != self.own);
@@ -98,14 +101,14 @@ impl Places {
     pub(super) fn introduction(&self) -> Server {
         Server {
             url: self.url.clone(),
-            sessions: self.sessions,
+            load: self.load,
         }
     }
 
-    pub(super) fn lighter(&self, sessions: usize) -> Option<String> {
+    pub(super) fn lighter(&self, own: Load) -> Option<String> {
         let others = self.servers.iter().filter(|(name, _)| **name != self.own);
-        let (_, least) = others.min_by_key(|(_, server)| server.sessions)?;
-        (least.sessions + APART < sessions).then(|| least.url.clone())
+        let others = others.map(|(_, server)| (&server.url, server.load));
+        lighter(own, others).cloned()
     }
 
     /// A session is over: the news of it, when it comes, is of none that this server has.
@@ -156,12 +159,21 @@ impl Places {
         known.filter(|id| !self.holders.contains_key(*id))
     }
 
-    /// How many servers stand before this one for a session.
+    /// How many servers stand before this one for a session: those that are full stand last.
     pub(super) fn before(&self, id: &SessionId) -> usize {
         let servers = self.servers.keys().copied();
         let order = rendezvous(&id.to_string(), servers, self.servers.len());
-        let before = order.iter().take_while(|server| **server != self.own);
-        before.count()
+        let own_is_full = self.load.is_full();
+        let own_rank = order.iter().position(|server| *server == self.own);
+        let own_rank = own_rank.unwrap_or(order.len());
+        let stands_before = |(rank, server): &(usize, &BrokerId)| {
+            let is_full = self
+                .servers
+                .get(*server)
+                .is_some_and(|one| one.load.is_full());
+            **server != self.own && (is_full, *rank) < (own_is_full, own_rank)
+        };
+        order.iter().enumerate().filter(stands_before).count()
     }
 }
 
@@ -214,12 +226,32 @@ mod tests {
             Live::Server(BrokerId(1)),
             br#"{"url": "http://a", "sessions": 0}"#,
         );
-        places.sessions = 5;
+        places.load.sessions = 5;
         let seen = places.servers();
         let seen: Vec<_> = seen
             .iter()
             .map(|one| (one.url.as_str(), one.sessions))
             .collect();
         assert_eq!(seen, [("http://a", 5), ("http://b", 3)]);
+    }
+
+    #[test]
+    fn who_is_full_takes_over_last() {
+        let (mut places, _) = known(Some(9));
+        let own = br#"{"url": "http://a", "sessions": 0}"#;
+        places.put(Live::Server(BrokerId(1)), own);
+        let ids: Vec<_> = (0..20)
+            .map(|n| SessionId::new("acme", &format!("s{n}")).unwrap())
+            .collect();
+        let turns = |places: &Places| -> usize { ids.iter().map(|id| places.before(id)).sum() };
+        let shared = turns(&places);
+        assert!((1..20).contains(&shared), "{shared}");
+        places.load.busy_percent = 90;
+        assert_eq!(turns(&places), 20, "the other stands before it for all");
+        let full = br#"{"url": "http://b", "sessions": 3, "sessions_max": 3}"#;
+        places.put(Live::Server(BrokerId(2)), full);
+        assert_eq!(turns(&places), shared);
+        places.load.busy_percent = 0;
+        assert_eq!(turns(&places), 0);
     }
 }

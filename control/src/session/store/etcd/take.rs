@@ -1,8 +1,8 @@
 //! Taking over sessions whose server is gone: a server that dies leaves many.
 
-use sangam_session::{Session, SessionId};
+use sangam_session::SessionId;
 
-use super::super::StoreError;
+use super::super::{Left, StoreError, TOLD_AGAIN};
 use super::logs::{Holder, Logs};
 use super::many::all;
 
@@ -12,7 +12,7 @@ pub(super) const TOGETHER: usize = 64;
 /// The epoch, and what came of each session; or why there is no epoch.
 pub(super) type Batch = Result<(u64, Vec<Tried>), StoreError>;
 /// A session as it is kept; `None` if it is another server's by now, or is none.
-type Tried = (SessionId, Result<Option<Box<Session>>, StoreError>);
+type Tried = (SessionId, Result<Option<Box<Left>>, StoreError>);
 
 /// Takes sessions that nobody holds. No other server has this epoch, so that several sessions may.
 pub(super) async fn take(logs: Logs, ids: Vec<SessionId>, holder: Holder) -> Batch {
@@ -33,12 +33,12 @@ async fn one(
     logs: &Logs,
     id: &SessionId,
     (epoch, holder): (u64, Holder),
-) -> Result<Option<Box<Session>>, StoreError> {
+) -> Result<Option<Box<Left>>, StoreError> {
     if !logs.take_over(id, epoch, &holder).await? {
         return Ok(None);
     }
-    match logs.load(id).await {
-        Ok(Some(session)) => Ok(Some(Box::new(session))),
+    match left(logs, id).await {
+        Ok(Some(left)) => Ok(Some(Box::new(left))),
         Ok(None) => {
             // Its first record was never kept, and whoever had its name writes no more.
             logs.forget(id, &holder).await?;
@@ -49,4 +49,13 @@ async fn one(
             Err(error)
         }
     }
+}
+
+async fn left(logs: &Logs, id: &SessionId) -> Result<Option<Left>, StoreError> {
+    let Some(session) = logs.load(id).await? else {
+        return Ok(None);
+    };
+    let after = session.seq().saturating_sub(TOLD_AGAIN as u64);
+    let last = logs.records(id, after, TOLD_AGAIN).await?;
+    Ok(Some(Left { session, last }))
 }
