@@ -116,7 +116,7 @@ impl Stage {
             sessions: server.sessions(),
             _server: server,
             gates,
-            router: routes(api),
+            router: routes(api).into_router(),
         }
     }
 

@@ -22,6 +22,7 @@ mod counts;
 mod credentials;
 mod early;
 mod egress;
+mod end;
 mod gateway;
 mod inbound;
 mod ingest;

@@ -1,6 +1,5 @@
 //! One peer: the library's machine for it, what it publishes and what it receives.
 
-use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::mpsc::SyncSender;
 use std::time::Duration;
@@ -11,12 +10,13 @@ use sangam_wire::{Message, Refusal};
 use str0m::bwe::{Bitrate, BweKind};
 use str0m::change::SdpOffer;
 use str0m::net::Receive;
-use str0m::{Event, IceConnectionState, Input, Output, Rtc, RtcError};
+use str0m::{Event, IceConnectionState, Input, Output, Rtc};
 
 use crate::clock::Clock;
 use crate::counts::Counts;
 use crate::credentials::{self, Ufrag};
 use crate::egress::Egress;
+use crate::end::End;
 use crate::ingest::{Ingest, Means};
 use crate::item::Item;
 use crate::outbox::Outbox;
@@ -41,6 +41,9 @@ const AT_ONCE: Duration = Duration::from_micros(1);
 const SLACK: Duration = Duration::from_millis(15);
 /// How often layers are judged by an estimate: the library tells only of changes.
 const JUDGE: Duration = Duration::from_millis(500);
+/// Candidates of a peer that are taken behind its offer, restarts included: the library keeps all
+/// of them, and where a peer is the checks tell as well.
+const TRICKLED_MAX: usize = 256;
 /// The request number of a peer's token; others are counted from 1.
 const TOKEN: u32 = 0;
 
@@ -50,6 +53,7 @@ pub(crate) struct Peer {
     pub(crate) ufrag: Ufrag,
     rtc: Rtc,
     offer: String,
+    holder: Option<String>,
     ingest: Ingest,
     egress: Egress,
     /// Where it was heard, and in which shard.
@@ -63,6 +67,8 @@ pub(crate) struct Peer {
     /// When the library, having said all, wanted to be called again.
     next: Time,
     desired: u64,
+    /// Candidates that it told behind its offer.
+    trickled: usize,
     /// What its path carries, and when layers were judged by that.
     judged: Option<(Bitrate, Time)>,
     /// Of what it tells about its layout.
@@ -84,39 +90,6 @@ pub(crate) struct Hands<'a, 'b> {
     pub(crate) clock: Clock,
 }
 
-/// Why a peer ends.
-#[derive(Debug)]
-pub(crate) enum End {
-    /// It said so, or somebody for it.
-    Left,
-    /// It never connected.
-    Unconnected,
-    /// It was not heard any more.
-    Lost,
-    /// DTLS, SRTP or the library gave up.
-    Failed(String),
-    /// The broker took back what it granted.
-    Refused(Refusal),
-}
-
-impl fmt::Display for End {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Left => f.write_str("it left"),
-            Self::Unconnected => f.write_str("it did not connect in time"),
-            Self::Lost => f.write_str("it was not heard any more"),
-            Self::Failed(why) => f.write_str(why),
-            Self::Refused(reason) => reason.fmt(f),
-        }
-    }
-}
-
-impl From<RtcError> for End {
-    fn from(error: RtcError) -> Self {
-        Self::Failed(error.to_string())
-    }
-}
-
 impl<'b> Hands<'_, 'b> {
     fn wishes(&mut self) -> Wishes<'_, 'b> {
         Wishes {
@@ -131,8 +104,7 @@ impl Peer {
     /// A new peer; what it asks of the broker is queued.
     pub(crate) fn new(arrival: Arrival, ufrag: Ufrag, hands: &mut Hands<'_, '_>) -> Self {
         let mut open = 0;
-        let peer = hands.key;
-        let actions = &mut hands.cx.actions;
+        let (peer, actions) = (hands.key, &mut hands.cx.actions);
         if let Some(token) = arrival.token {
             open += 1;
             actions.push(Self::shows(peer, (token, arrival.address)));
@@ -160,6 +132,7 @@ impl Peer {
             ufrag,
             rtc: arrival.rtc,
             offer: arrival.offer,
+            holder: arrival.holder,
             ingest: arrival.ingest,
             egress: arrival.egress,
             addresses: Vec::new(),
@@ -172,6 +145,7 @@ impl Peer {
             again: None,
             next: Time::ZERO,
             desired: 0,
+            trickled: 0,
             judged: None,
             pace: Pace::new(hands.cx.now),
         }
@@ -328,8 +302,10 @@ impl Peer {
 
     /// Candidates that the peer found later.
     pub(crate) fn trickle(&mut self, candidates: Vec<str0m::Candidate>) -> Result<(), End> {
-        for candidate in candidates {
+        let room = TRICKLED_MAX.saturating_sub(self.trickled);
+        for candidate in candidates.into_iter().take(room) {
             self.rtc.add_remote_candidate(candidate);
+            self.trickled += 1;
         }
         Ok(())
     }
@@ -391,15 +367,13 @@ impl Peer {
     }
 
     pub(crate) fn describe(&self) -> Description {
+        let inputs = self.ingest.inputs().iter();
         Description {
             connected: self.connected,
-            publishes: self
-                .ingest
-                .inputs()
-                .iter()
-                .map(|input| input.topic.clone())
-                .collect(),
+            publishes: inputs.map(|input| input.topic.clone()).collect(),
             plays: self.egress.shown(),
+            holder: self.holder.clone(),
+            generation: String::from_utf8_lossy(&self.ufrag).into_owned(),
         }
     }
 
