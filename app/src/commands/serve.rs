@@ -90,9 +90,6 @@ async fn serve(
         plans::follow(&broker, method)?;
     }
     let monitor = watched(&config, &broker, started)?;
-    let refusals = hosting
-        .as_ref()
-        .map(|hosting| Arc::clone(&hosting.api.refusals));
     let state = Arc::new(http::State {
         broker,
         webrtc,
@@ -107,7 +104,7 @@ async fn serve(
         login: hosting.as_ref().and_then(|hosting| hosting.login.clone()),
         page: http::Page::new(config.page.folder, config.page.brokers),
         boards,
-        refusals: refusals.unwrap_or_default(),
+        refusals: sessions::refusals(hosting.as_ref()),
     });
     let closed = Arc::new(Notify::new());
     if args.until_stdin_closes {

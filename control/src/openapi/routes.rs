@@ -64,7 +64,6 @@ impl<S: Clone + Send + Sync + 'static> Routes<S> {
     }
 
     /// What serves it.
-    #[must_use]
     pub fn into_router(self) -> Router<S> {
         self.router
     }

@@ -14,7 +14,7 @@ use super::super::xml::{self, Fault};
 use super::At;
 use crate::Problem;
 
-/// Bytes of what is said of a body that is not understood.
+/// Characters of what is said of a body that is not understood.
 const SAID_LEN_MAX: usize = 512;
 
 /// How a document is written.
@@ -72,10 +72,10 @@ pub(super) fn taken<T: DeserializeOwned>(
     shapes: &[&'static Shape],
     tag: Option<&str>,
 ) -> Result<T, Problem> {
-    let wrong = |mut text: String| {
+    let wrong = |text: String| {
         // It may repeat what was sent.
-        text.truncate(text.floor_char_boundary(SAID_LEN_MAX));
-        Problem::bad(text)
+        let short: String = text.chars().take(SAID_LEN_MAX).collect();
+        Problem::bad(short)
             .with("code", "malformed")
             .hint("GET /v1/openapi.json and /v1/xgsp.xsd describe every document")
     };
