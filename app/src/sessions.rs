@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use sangam_broker::TopicGate;
 use sangam_client::{Buffers, Client, ClientError, ClientOptions, Target};
+use sangam_control::Refusals;
 use sangam_control::login::Login;
 use sangam_control::monitor::webhook::{Postman, webhooks};
 use sangam_control::session::gates::{Listener, Speaker, Word};
@@ -98,6 +99,12 @@ pub(crate) fn host(
 pub(crate) fn link(config: &Config, http: SocketAddr) -> String {
     let link = config.sessions.link.clone();
     link.unwrap_or_else(|| format!("http://{http}/m/"))
+}
+
+/// The counters of what is refused, which a session server has part in where there is one.
+pub(crate) fn refusals(hosting: Option<&Hosting>) -> Arc<Refusals> {
+    let own = hosting.map(|hosting| Arc::clone(&hosting.api.refusals));
+    own.unwrap_or_default()
 }
 
 fn keeper(config: &Config, access: &Access) -> Result<Keeper, Failure> {

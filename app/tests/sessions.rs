@@ -3,7 +3,10 @@
 #![allow(clippy::unwrap_used, reason = "helpers of a test fail like a test")]
 
 mod common;
+#[path = "common/flood.rs"]
+mod flood;
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::Write;
 use std::net::SocketAddr;
@@ -11,10 +14,12 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use common::{Broker, Running, run, sangam, text};
+use flood::Flood;
 use sangam_client::{
     Client, ClientError, ClientOptions, Outgoing, Publisher, Received, Target, Token,
 };
 use sangam_model::{Class, Filter, MediaInfo, Topic};
+use sangam_wire::Event;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -158,9 +163,10 @@ fn packet(sequence: u16) -> [u8; 16] {
 struct Voice(Publisher, u16);
 
 impl Voice {
-    fn speak(&mut self) {
+    /// The number of the event that it sends.
+    fn speak(&mut self) -> u16 {
         self.1 += 1;
-        self.0.send(Outgoing::new(&packet(self.1))).unwrap();
+        self.0.send(Outgoing::new(&packet(self.1))).unwrap()
     }
 
     /// Speaks until it is heard.
@@ -415,4 +421,52 @@ fn a_meeting_survives_the_sudden_end_of_its_server() {
     let mut again = Member::start(&broker, made["token"].as_str().unwrap());
     let state = again.wait("state");
     assert_eq!(state["session"]["members_total"], 1, "{state}");
+}
+
+/// What the API has refused for want of patience.
+fn held_up(broker: &Broker) -> u64 {
+    let (_, metrics) = broker.get("/metrics");
+    let name = "sangam_api_refused_total{reason=\"rate\"} ";
+    let line = metrics.lines().find_map(|line| line.strip_prefix(name));
+    line.unwrap().parse().unwrap()
+}
+
+#[test]
+fn a_caller_that_asks_too_much_is_held_up_and_costs_no_change_and_no_packet() {
+    let broker = Broker::start(&[]);
+    session(&broker, &["create", "acme/weekly", "--title", "Weekly"]);
+    let mut chair = Member::joined(&broker, "chair", "chair");
+    let mut anna = Member::joined(&broker, "anna", "participant");
+    anna.ask(json!({ "do": "request", "medium": "audio" }));
+    let mut speaking = client(broker.udp, None);
+    let mut listener = listener(broker.udp);
+    let mut voice = Voice(speaker(&mut speaking, "m2"), 0);
+    voice.is_heard(&mut listener);
+    while heard(&mut listener) {}
+
+    let flood = Flood::start(broker.http);
+    let (mut rounds, mut raised) = (0, false);
+    // What waits on its way never fills a queue: a packet that is missing was lost to the flood.
+    while rounds < 100 || flood.held_up() < 2_000 {
+        let mut missing: BTreeSet<u16> = (0..10).map(|_| voice.speak()).collect();
+        let until = Instant::now() + PATIENCE;
+        while !missing.is_empty() {
+            assert!(Instant::now() < until, "these are lost: {missing:?}");
+            if let Some(Received::Event(packet)) = listener.recv(SHORT) {
+                let event = Event::decode(&packet).unwrap();
+                missing.remove(&event.header.sequence);
+            }
+        }
+        if rounds % 20 == 0 {
+            raised = !raised;
+            anna.ask(json!({ "do": "hand", "raised": raised }));
+            chair.until(|frame| frame["events"][0]["raised"] == raised);
+        }
+        rounds += 1;
+    }
+    let counted = flood.end();
+    assert_eq!(held_up(&broker), counted);
+    // Whoever stays within its share was served all the time, and is.
+    let shown = session(&broker, &["show", "acme/weekly"]);
+    assert_eq!(shown["members_total"], 2, "{shown}");
 }

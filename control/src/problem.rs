@@ -1,9 +1,12 @@
 //! Errors of HTTP as JSON that says what to do.
 
 use axum::Json;
+use axum::extract::ws::rejection::WebSocketUpgradeRejection;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use serde_json::{Map, Value, json};
+
+use crate::Reason;
 
 /// A refused request.
 #[derive(Debug)]
@@ -12,6 +15,7 @@ pub struct Problem {
     error: String,
     hint: String,
     more: Map<String, Value>,
+    reason: Option<Reason>,
 }
 
 impl Problem {
@@ -22,6 +26,7 @@ impl Problem {
             error: error.into(),
             hint: String::new(),
             more: Map::new(),
+            reason: None,
         }
     }
 
@@ -83,9 +88,21 @@ impl Problem {
         self.more.insert(name.to_owned(), value.into());
         self
     }
-}
 
-impl Problem {
+    /// Counted as this, and not as its status and `code` say.
+    #[must_use]
+    pub(crate) fn counted(mut self, reason: Reason) -> Self {
+        self.reason = Some(reason);
+        self
+    }
+
+    /// As what it is counted.
+    pub(crate) fn reason(&self) -> Option<Reason> {
+        let code = self.more.get("code").and_then(Value::as_str);
+        let told = || Reason::of(self.status, code.unwrap_or_default());
+        self.reason.or_else(told)
+    }
+
     /// Its status and its document.
     #[must_use]
     pub fn into_parts(self) -> (StatusCode, Value) {
@@ -96,9 +113,22 @@ impl Problem {
     }
 }
 
+impl From<WebSocketUpgradeRejection> for Problem {
+    fn from(refused: WebSocketUpgradeRejection) -> Self {
+        Self::new(refused.status(), refused.body_text())
+            .with("code", "malformed")
+            .hint("open a WebSocket here (RFC 6455)")
+    }
+}
+
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
+        let reason = self.reason();
         let (status, body) = self.into_parts();
-        (status, Json(body)).into_response()
+        let mut answer = (status, Json(body)).into_response();
+        if let Some(reason) = reason {
+            answer.extensions_mut().insert(reason);
+        }
+        answer
     }
 }

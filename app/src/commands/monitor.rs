@@ -106,6 +106,7 @@ fn router(node: &Arc<Node>, token: Option<String>) -> axum::Router {
         ([(CONTENT_TYPE, prometheus::CONTENT_TYPE)], text)
     };
     routes(view)
+        .into_router()
         .route("/metrics", get(metrics))
         .route("/healthz", get(async || Json(json!({ "status": "ok" }))))
 }

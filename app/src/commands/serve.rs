@@ -108,6 +108,7 @@ async fn serve(
         login: hosting.as_ref().and_then(|hosting| hosting.login.clone()),
         page: http::Page::new(config.page.folder, config.page.brokers),
         boards,
+        refusals: sessions::refusals(hosting.as_ref()),
     });
     let closed = Arc::new(Notify::new());
     if args.until_stdin_closes {

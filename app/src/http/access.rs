@@ -10,7 +10,7 @@ use axum::http::header::{AUTHORIZATION, CONTENT_TYPE, HOST};
 use sangam_control::Problem;
 use sangam_control::monitor::http::MayQuery;
 use sangam_model::{Grants, Time};
-use sangam_node::LegSpec;
+use sangam_node::{AuthError, LegSpec};
 
 use crate::auth::Tokens;
 use crate::config::Api;
@@ -84,15 +84,14 @@ impl Access {
             .get(AUTHORIZATION)
             .and_then(|value| value.as_bytes().strip_prefix(BEARER))
             .and_then(|given| str::from_utf8(given).ok());
-        let given = given.ok_or_else(|| {
-            Problem::unauthorized("a token is needed").hint(
+        let given =
+            given.ok_or_else(|| {
+                Problem::unauthorized("a token is needed").with("code", "no_token").hint(
                 "send the header \"Authorization: Bearer TOKEN\" with a token of `sangam token \
                  issue`",
             )
-        })?;
-        tokens.check(given).map_err(|error| {
-            Problem::unauthorized(error.to_string()).hint("see it with `sangam token show`")
-        })?;
+            })?;
+        tokens.check(given).map_err(unbelieved)?;
         Ok(Some(given.to_owned()))
     }
 
@@ -106,7 +105,7 @@ impl Access {
             .get(AUTHORIZATION)
             .and_then(|value| value.as_bytes().strip_prefix(BEARER));
         let Some(given) = given else {
-            return Err(Problem::unauthorized("a token is needed").hint(
+            return Err(Problem::unauthorized("a token is needed").with("code", "no_token").hint(
                 "send the header \"Authorization: Bearer TOKEN\" with api.token, or with a token \
                  of `sangam token issue --api` where clients need tokens",
             ));
@@ -117,6 +116,7 @@ impl Access {
         match &self.tokens {
             Some(tokens) => client(tokens, given),
             None => Err(Problem::unauthorized("the token is wrong")
+                .with("code", "invalid_token")
                 .hint("it must equal api.token of the broker's configuration")),
         }
     }
@@ -163,14 +163,23 @@ impl Caller {
 /// matters to the call alone.
 fn client(tokens: &Tokens, given: &[u8]) -> Result<Caller, Problem> {
     let text = str::from_utf8(given).unwrap_or_default();
-    let rights = tokens.check(text).map_err(|error| {
-        Problem::unauthorized(error.to_string()).hint("see it with `sangam token show`")
-    })?;
+    let rights = tokens.check(text).map_err(unbelieved)?;
     if !rights.api {
         return Err(Problem::forbidden("the token is not for the API")
             .hint("make one with `sangam token issue --api`"));
     }
     Ok(Caller::Client(rights.grants(Time::NEVER)))
+}
+
+/// Why a token is not believed.
+pub(super) fn unbelieved(error: AuthError) -> Problem {
+    let code = match error {
+        AuthError::Expired => "expired",
+        _ => "invalid_token",
+    };
+    Problem::unauthorized(error.to_string())
+        .with("code", code)
+        .hint("see it with `sangam token show`")
 }
 
 pub(super) const BEARER: &[u8] = b"Bearer ";

@@ -3,19 +3,24 @@
 
 use std::sync::Arc;
 
+use axum::Json;
 use axum::http::header::{CACHE_CONTROL, LINK};
 use axum::http::{HeaderMap, HeaderValue};
 use axum::response::IntoResponse;
-use axum::routing::get;
-use axum::{Json, Router};
 use sangam_control::Problem;
+use sangam_control::openapi::{Answer, Body, Routes, Who, get};
 use serde_json::json;
 
-use super::{Access, Shared, State};
+use super::{Shared, State};
 use crate::turn::{Credentials, Relays};
 
-pub(super) fn routes() -> Router<Arc<State>> {
-    Router::new().route("/v1/ice", get(servers))
+pub(super) fn routes() -> Routes<Arc<State>> {
+    let asked = get("/v1/ice", "listRelays")
+        .about("Relays that let WebRTC through where nothing else passes.")
+        .by(Who::Client)
+        .gives(Answer::new(200, "Them.", Body::json("ice")))
+        .fails(&[401]);
+    Routes::new().on(asked, servers)
 }
 
 /// What `RTCConfiguration` takes as `iceServers`, and for how long; for whoever may be a client.
@@ -51,15 +56,17 @@ pub(super) fn links(state: &State, token: Option<&str>) -> HeaderMap {
 
 fn relays<'a>(state: &'a State, token: Option<&str>) -> Option<(&'a Relays, Credentials)> {
     let relays = state.relays.as_ref()?;
-    let holder = match token {
-        Some(token) => Some(holder(&state.access, token)?),
-        None => None,
-    };
+    let holder = holder(state, token);
+    // Whoever shows a token is known by it.
+    if token.is_some() && holder.is_none() {
+        return None;
+    }
     Some((relays, relays.credentials(holder.as_deref())?))
 }
 
-/// Whose token it is. A tenant is one level of a topic, so that no two are written alike.
-fn holder(access: &Access, token: &str) -> Option<String> {
-    let claims = access.tokens.as_ref()?.claims(token).ok()?;
+/// Whose token it is, if one is needed. A tenant is one level of a topic, so that no two are
+/// written alike.
+pub(super) fn holder(state: &State, token: Option<&str>) -> Option<String> {
+    let claims = state.access.tokens.as_ref()?.claims(token?).ok()?;
     Some(format!("{}/{}", claims.tenant, claims.sub))
 }

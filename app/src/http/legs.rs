@@ -3,7 +3,6 @@
 use std::net::SocketAddr;
 
 use axum::Json;
-use axum::body::Bytes;
 use axum::extract::{ConnectInfo, Path};
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, StatusCode};
@@ -13,6 +12,7 @@ use sangam_model::MediaInfo;
 use sangam_node::{Broker, LegError, LegInfo, RtcpPort};
 use serde_json::{Value, json};
 
+use super::sent::Sent;
 use super::{Shared, access, ask};
 use crate::config::{self, Leg, Rtcp};
 use crate::{assemble, sdp};
@@ -47,11 +47,11 @@ pub(super) async fn add(
     state: Shared,
     ConnectInfo(caller): ConnectInfo<SocketAddr>,
     headers: HeaderMap,
-    body: Bytes,
+    body: Sent,
 ) -> Result<Response, Problem> {
     let rights = state.access.may_change(caller, &headers)?;
     access::is_json(&headers)?;
-    let leg: Leg = serde_json::from_slice(&body).map_err(|error| {
+    let leg: Leg = serde_json::from_slice(&body.0).map_err(|error| {
         Problem::bad(format!("no leg: {error}")).hint("see [[leg]] in `sangam config example`")
     })?;
     let wrong = config::check_leg(&leg);

@@ -13,6 +13,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::access::is_json;
+use super::sent::Sent;
 use super::{Shared, ask};
 
 type Caller = ConnectInfo<SocketAddr>;
@@ -35,10 +36,10 @@ pub(super) async fn weigh(
     Path(broker): Path<String>,
     ConnectInfo(caller): Caller,
     headers: HeaderMap,
-    body: String,
+    body: Sent,
 ) -> Result<Json<Value>, Problem> {
     is_json(&headers)?;
-    let given = serde_json::from_str::<Weight>(&body).ok();
+    let given = serde_json::from_slice::<Weight>(&body.0).ok();
     let Some(Weight { weight }) = given.filter(|given| given.weight > 0) else {
         return Err(Problem::bad("a weight lies between 1 and 65535")
             .hint("send it as {\"weight\": 500}; DELETE takes it back"));

@@ -5,9 +5,9 @@ use std::fs;
 
 use axum::http::header::CONTENT_TYPE;
 use axum::response::IntoResponse;
-use sangam_control::Problem;
 use sangam_control::login::Login;
 use sangam_control::session::Statistics;
+use sangam_control::{Problem, Refusals};
 use sangam_node::Sample;
 use sangam_webrtc::WebRtc;
 
@@ -33,6 +33,7 @@ pub(super) async fn all(state: Shared) -> Result<impl IntoResponse, Problem> {
     samples.extend(state.webrtc.iter().flat_map(|gateway| webrtc(gateway)));
     samples.extend(state.relays.as_ref().map(Relays::sample));
     samples.extend(state.boards.samples());
+    samples.extend(refused(&state.refusals));
     samples.push(Sample {
         counter: true,
         ..gauge(
@@ -51,6 +52,18 @@ pub(super) async fn all(state: Shared) -> Result<impl IntoResponse, Problem> {
         [(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")],
         text(&samples),
     ))
+}
+
+/// What HTTP and WebSockets refused.
+fn refused(refusals: &Refusals) -> impl Iterator<Item = Sample> {
+    let help = "Requests and messages that were refused, over HTTP and by session servers";
+    refusals.counts().map(move |(reason, count)| {
+        let labels = vec![("reason", reason.to_owned())];
+        Sample {
+            counter: true,
+            ..gauge("sangam_api_refused_total", help, labels, count as f64)
+        }
+    })
 }
 
 /// What the WebRTC gateway counts.

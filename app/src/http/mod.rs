@@ -1,6 +1,7 @@
 //! The HTTP side of a broker: health, metrics and API. Media never waits for it.
 
 mod access;
+mod api;
 mod aside;
 mod board;
 mod broker;
@@ -13,6 +14,7 @@ mod metrics;
 mod network;
 mod origins;
 mod page;
+mod sent;
 mod webrtc;
 
 use std::future::Future;
@@ -21,16 +23,16 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use axum::Router;
-use axum::extract::DefaultBodyLimit;
-use axum::middleware::from_fn_with_state;
-use axum::routing::{get, post, put};
+use axum::extract::{DefaultBodyLimit, Request};
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::Response;
 use axum::serve::ListenerExt;
-use sangam_control::Problem;
 use sangam_control::login::{self, Login};
 use sangam_control::monitor::http::{View, routes};
 use sangam_control::monitor::xpath::Evaluator;
 use sangam_control::monitor::{BrokerView, Network};
 use sangam_control::session::{self, Api};
+use sangam_control::{Problem, Refusals};
 use sangam_node::Broker;
 use sangam_webrtc::WebRtc;
 
@@ -76,6 +78,8 @@ pub(crate) struct State {
     pub(crate) page: Page,
     /// The whiteboards of rooms.
     pub(crate) boards: Arc<Boards>,
+    /// What was refused.
+    pub(crate) refusals: Arc<Refusals>,
 }
 
 type Shared = axum::extract::State<Arc<State>>;
@@ -105,41 +109,35 @@ pub(crate) async fn serve(
 fn router(state: Arc<State>) -> Router {
     let sessions = state.sessions.clone().map(|api| {
         let sockets = from_fn_with_state(Arc::clone(&state), origins::sockets);
-        session::routes(api).layer(sockets)
+        session::routes(api).map(|router| router.layer(sockets))
     });
     let login = state.login.clone().map(login::routes);
-    Router::new()
-        .route("/healthz", get(health::alive))
-        .route("/readyz", get(health::ready))
-        .route("/metrics", get(metrics::all))
-        .route("/v1/broker", get(broker::facts))
-        .route("/v1/streams", get(broker::streams))
-        .route("/v1/map", get(network::map))
-        .route("/v1/locate", get(network::best))
-        .route("/v1/drain", post(network::drain))
-        .route("/v1/links", get(links::rules))
-        .route(
-            "/v1/links/{broker}/weight",
-            put(links::weigh).delete(links::unweigh),
-        )
-        .route(
-            "/v1/links/{broker}/forbidden",
-            put(links::forbid).delete(links::allow),
-        )
-        .route("/v1/legs", get(legs::list).post(legs::add))
-        .route("/v1/legs/{name}", get(legs::one).delete(legs::remove))
+    let short = api::routes()
         .merge(routes(view(&state)))
         .merge(sessions.unwrap_or_default())
-        .merge(login.unwrap_or_default())
-        .fallback(nothing_here)
-        .method_not_allowed_fallback(not_so)
-        .layer(DefaultBodyLimit::max(BODY_LEN_MAX))
+        .merge(login.unwrap_or_default());
+    let all = short
+        .map(|router| {
+            router
+                .fallback(nothing_here)
+                .method_not_allowed_fallback(not_so)
+                .layer(DefaultBodyLimit::max(BODY_LEN_MAX))
+        })
         .merge(webrtc::routes())
         .merge(board::routes())
         .merge(ice::routes())
-        .merge(page::routes())
+        .merge(page::routes());
+    api::described(all)
         .layer(from_fn_with_state(Arc::clone(&state), origins::shared))
+        .layer(from_fn_with_state(Arc::clone(&state), counted))
         .with_state(state)
+}
+
+/// Counts what is refused.
+async fn counted(state: Shared, request: Request, next: Next) -> Response {
+    let answer = next.run(request).await;
+    state.refusals.see(&answer);
+    answer
 }
 
 /// The broker's own part of the network.
@@ -181,8 +179,8 @@ async fn nothing_here() -> Problem {
          /metrics, /v1/broker, /v1/streams, /v1/map, /v1/locate, \
          /v1/links, /v1/legs, /v1/ice, /v1/boards/TENANT/SESSION/ROOM/MEMBER (a WebSocket), \
          /v1/network, /v1/network.xml, /v1/network.xsd, /v1/xpath, /v1/whip/TOPIC and \
-         /v1/whep/TOPIC; where sessions are hosted, /v1/sessions, /v1/openapi.json, \
-         /v1/xgsp.xsd and, where people log in, /v1/login?to=/m/TENANT/SESSION",
+         /v1/whep/TOPIC; /v1/openapi.json describes them all; where sessions are hosted, \
+         /v1/sessions, /v1/xgsp.xsd and, where people log in, /v1/login?to=/m/TENANT/SESSION",
     )
 }
 

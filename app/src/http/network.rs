@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 
 use axum::Json;
+use axum::extract::rejection::QueryRejection;
 use axum::extract::{ConnectInfo, Query};
 use axum::http::HeaderMap;
 use sangam_control::Problem;
@@ -45,7 +46,14 @@ pub(super) async fn map(state: Shared) -> Result<Json<Value>, Problem> {
 }
 
 /// The best brokers for a client of a session.
-pub(super) async fn best(state: Shared, Query(wish): Query<Wish>) -> Result<Json<Value>, Problem> {
+pub(super) async fn best(
+    state: Shared,
+    wish: Result<Query<Wish>, QueryRejection>,
+) -> Result<Json<Value>, Problem> {
+    let Query(wish) = wish.map_err(|refused| {
+        Problem::bad(refused.body_text())
+            .hint("ask /v1/locate?session=acme/weekly, and region and count if you like")
+    })?;
     let session = Topic::new(&wish.session).map_err(|error| {
         Problem::bad(format!("session {:?}: {error}", wish.session))
             .hint("name tenant and session, such as /v1/locate?session=acme/weekly&region=eu")

@@ -5,15 +5,15 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
+use axum::Json;
 use axum::extract::Path;
 use axum::http::header::{
     CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
 };
 use axum::http::{HeaderName, StatusCode};
 use axum::response::{IntoResponse, Response};
-use axum::routing::get;
-use axum::{Json, Router};
 use sangam_control::Problem;
+use sangam_control::openapi::{Answer, Body, Routes, get};
 use serde_json::{Value, json};
 
 use super::{Shared, State};
@@ -93,12 +93,29 @@ impl Page {
     }
 }
 
-pub(super) fn routes() -> Router<Arc<State>> {
-    Router::new()
-        .route("/", get(index))
-        .route("/m/{tenant}/{session}", get(index))
-        .route("/assets/{*name}", get(asset))
-        .route("/v1/page", get(facts))
+pub(super) fn routes() -> Routes<Arc<State>> {
+    const HTML: Body = Body::of(&["text/html; charset=utf-8"]);
+    let html = Answer::new(200, "The page.", HTML);
+    let unbuilt = Answer::new(404, "This program was built without it.", HTML);
+    let home = get("/", "getPage").about("The meeting page.");
+    let home = home.gives(html).gives(unbuilt);
+    let meeting = get("/m/{tenant}/{session}", "getMeeting")
+        .about("The same, for a meeting; the token of an invitation is in the fragment.")
+        .gives(html)
+        .gives(unbuilt);
+    let file = Answer::new(200, "The file.", Body::of(&["application/octet-stream"]));
+    let asset = get("/assets/{*name}", "getAsset")
+        .about("A file of the page, of its own media type; the name may have slashes.")
+        .gives(file)
+        .fails(&[404]);
+    let facts = get("/v1/page", "getPageFacts")
+        .about("What the page has to know before anything else.")
+        .gives(Answer::new(200, "It.", Body::json("page")));
+    Routes::new()
+        .on(home, index)
+        .on(meeting, index)
+        .on(asset, self::asset)
+        .on(facts, self::facts)
 }
 
 /// What the page has to know before anything else.

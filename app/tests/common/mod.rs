@@ -212,6 +212,11 @@ impl Broker {
     ) -> (u16, String) {
         exchange(self.http, (method, path), headers, body)
     }
+
+    /// The same, with the answer's headers.
+    pub(crate) fn ask(&self, target: (&str, &str), headers: &[&str], body: &str) -> Answer {
+        ask(self.http, target, headers, body)
+    }
 }
 
 /// What stands at a path: status and body.
@@ -219,12 +224,35 @@ pub(crate) fn get(http: SocketAddr, path: &str) -> (u16, String) {
     exchange(http, ("GET", path), &[], "")
 }
 
-fn exchange(
+fn exchange(http: SocketAddr, target: (&str, &str), headers: &[&str], body: &str) -> (u16, String) {
+    let answer = ask(http, target, headers, body);
+    (answer.status, answer.body)
+}
+
+/// What is answered to a request.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    head: String,
+    pub(crate) body: String,
+}
+
+impl Answer {
+    /// A header, by its name in any case.
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        let mut lines = self.head.lines().filter_map(|line| line.split_once(": "));
+        let found = lines.find(|(known, _)| known.eq_ignore_ascii_case(name));
+        found.map(|(_, value)| value)
+    }
+}
+
+/// One request on a connection of its own.
+pub(crate) fn ask(
     http: SocketAddr,
     (method, path): (&str, &str),
     headers: &[&str],
     body: &str,
-) -> (u16, String) {
+) -> Answer {
     let mut stream = TcpStream::connect(http).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
     let mut head = format!("{method} {path} HTTP/1.1\r\nConnection: close\r\n");
@@ -238,9 +266,35 @@ fn exchange(
     stream.write_all(head.as_bytes()).unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
-    let status = answer.split(' ').nth(1).unwrap().parse().unwrap();
-    let body = answer.split_once("\r\n\r\n").unwrap().1.to_owned();
-    (status, body)
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    Answer {
+        status: head.split(' ').nth(1).unwrap().parse().unwrap(),
+        head: head.to_owned(),
+        body: body.to_owned(),
+    }
+}
+
+/// An offer of WebRTC with one sound to be sent, of a peer that nobody ever reaches.
+pub(crate) fn sdp_offer() -> String {
+    let print = ["AB"; 32].join(":");
+    let lines = [
+        "v=0",
+        "o=- 1 2 IN IP4 127.0.0.1",
+        "s=-",
+        "t=0 0",
+        "a=group:BUNDLE 0",
+        "m=audio 9 UDP/TLS/RTP/SAVPF 111",
+        "c=IN IP4 0.0.0.0",
+        "a=mid:0",
+        "a=sendrecv",
+        "a=ice-ufrag:abcd",
+        "a=ice-pwd:P2uYro0UCOQ4zxjKXaWCBui1",
+        &format!("a=fingerprint:sha-256 {print}"),
+        "a=setup:actpass",
+        "a=rtcp-mux",
+        "a=rtpmap:111 opus/48000/2",
+    ];
+    lines.map(|line| format!("{line}\r\n")).concat()
 }
 
 /// A short clip with picture and sound.

@@ -18,17 +18,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use axum::Router;
 use axum::extract::{Query, State};
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, LOCATION, REFERRER_POLICY, SET_COOKIE};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
-use axum::routing::get;
 use reqwest::Client;
 use sangam_session::{Plan, SessionId};
 use serde_json::json;
 
+use crate::openapi::{Answer, Routes, get};
 use crate::session::{Api, Failure, LENGTH_MS, Pass, VideoGrant, limited, unix_ms};
 use crate::{Problem, web};
 use errand::Errand;
@@ -88,14 +87,52 @@ enum Fault {
 }
 
 /// Paths that a browser goes through.
-pub fn routes<S: Clone + Send + Sync + 'static>(login: Arc<Login>) -> Router<S> {
-    Router::new()
-        .route("/v1/login", get(begin))
-        .route(CALLBACK, get(end))
-        .route("/v1/logout", get(logout::begin))
-        .route(logout::RETURN, get(logout::end))
-        .layer(from_fn_with_state(login.api.clone(), limited))
-        .with_state(login)
+pub fn routes<S: Clone + Send + Sync + 'static>(login: Arc<Login>) -> Routes<S> {
+    table().map(|router| {
+        let limited = from_fn_with_state(login.api.clone(), limited);
+        router.layer(limited).with_state(login)
+    })
+}
+
+fn table() -> Routes<Arc<Login>> {
+    const TO: (&str, &str) = ("to!", "The meeting to come back to: /m/TENANT/SESSION");
+    const PARTED: &str = "Back to the meeting, with `#login=left`.";
+    let sent = |about| Answer::empty(303, about).with(&[("Location", "Where the browser goes.")]);
+    let begin = get("/v1/login", "logIn")
+        .about(
+            "Sends a browser to the provider of OpenID Connect, where one is configured. Pages \
+             lead there by a link.",
+        )
+        .asks(&[TO])
+        .gives(sent("To the provider, or back with `#login=unreachable`."))
+        .fails(&[400, 403, 429]);
+    let end = get(CALLBACK, "loggedIn")
+        .about("Takes a browser that the provider sends back: for the provider alone.")
+        .asks(&[
+            ("state!", "As the provider was given it"),
+            ("code", "The authorization code"),
+            ("iss", "The issuer (RFC 9207)"),
+            ("error", "Why there is no code"),
+        ])
+        .gives(sent(
+            "Back to the meeting, with `#token=TOKEN&login=done`, or `#login=` and why not.",
+        ))
+        .fails(&[400, 429]);
+    let leave = get("/v1/logout", "logOut")
+        .about("Sends a browser to the provider to be logged out there, too, where it can be.")
+        .asks(&[TO])
+        .gives(sent("To the provider, or back to the meeting at once."))
+        .fails(&[400, 429]);
+    let left = get(logout::RETURN, "loggedOut")
+        .about("Takes a browser that the provider sends back: for the provider alone.")
+        .asks(&[("state!", "The meeting to come back to")])
+        .gives(sent(PARTED))
+        .fails(&[400, 429]);
+    Routes::new()
+        .on(begin, self::begin)
+        .on(end, self::end)
+        .on(leave, logout::begin)
+        .on(left, logout::end)
 }
 
 impl Login {

@@ -2,19 +2,18 @@
 
 use std::sync::Arc;
 
-use axum::Router;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{DefaultBodyLimit, Query, State};
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
-use axum::routing::get;
 use serde::Deserialize;
 
 use super::network::Network;
 use super::xml;
 use super::xpath::{Evaluator, QUERY_LEN_MAX, XPathError};
 use crate::Problem;
+use crate::openapi::{Answer, Body, Routes, Who, get, post};
 
 /// Says whether a request with these headers may query.
 pub type MayQuery = Arc<dyn Fn(&HeaderMap) -> Result<(), Problem> + Send + Sync>;
@@ -31,14 +30,46 @@ pub struct View {
 }
 
 /// `/v1/network`, `/v1/network.xml`, `/v1/network.xsd` and `/v1/xpath`.
-pub fn routes<S: Clone + Send + Sync + 'static>(view: View) -> Router<S> {
-    Router::new()
-        .route("/v1/network", get(json))
-        .route("/v1/network.xml", get(document))
-        .route("/v1/network.xsd", get(schema))
-        .route("/v1/xpath", get(query).post(posted_query))
-        .layer(DefaultBodyLimit::max(QUERY_LEN_MAX))
-        .with_state(view)
+pub fn routes<S: Clone + Send + Sync + 'static>(view: View) -> Routes<S> {
+    let limit = DefaultBodyLimit::max(QUERY_LEN_MAX);
+    table().map(|router| router.layer(limit).with_state(view))
+}
+
+fn table() -> Routes<View> {
+    const XML: Body = Body::of(&["application/xml"]);
+    const VIEW: &str = "The view: docs/spec/monitoring.md.";
+    let view = get("/v1/network", "getNetwork")
+        .about("The network as its brokers report it; of a broker its own part.")
+        .gives(Answer::new(200, VIEW, Body::free()));
+    let document = get("/v1/network.xml", "getNetworkXml")
+        .about("The same as XML of docs/spec/monitor.xsd.")
+        .gives(Answer::new(200, VIEW, XML));
+    let schema = get("/v1/network.xsd", "getNetworkSchema")
+        .about("Its XML schema.")
+        .gives(Answer::new(200, "The schema.", XML));
+    let found = Answer::new(
+        200,
+        "What it amounts to: docs/spec/monitoring.md.",
+        Body::free(),
+    );
+    let query = get("/v1/xpath", "queryNetwork")
+        .about("Evaluates XPath on that document. Needs api.token, or a token for the API.")
+        .by(Who::Holder)
+        .asks(&[("q!", "The expression")])
+        .gives(found)
+        .fails(&[400, 401, 403, 422, 501, 503]);
+    let posted = post("/v1/xpath", "queryNetworkByPost")
+        .about("The same for longer expressions.")
+        .by(Who::Holder)
+        .takes(Body::of(&["text/plain"]))
+        .gives(found)
+        .fails(&[400, 401, 403, 413, 422, 501, 503]);
+    Routes::new()
+        .on(view, json)
+        .on(document, self::document)
+        .on(schema, self::schema)
+        .on(query, self::query)
+        .on(posted, posted_query)
 }
 
 async fn json(State(view): State<View>) -> Result<Response, Problem> {

@@ -6,6 +6,7 @@
 use std::time::{Duration, Instant};
 
 use aws_lc_rs::{digest, rand};
+use axum::extract::ws::rejection::WebSocketUpgradeRejection;
 use axum::extract::ws::{Message, Utf8Bytes, WebSocket, WebSocketUpgrade};
 use axum::extract::{Path, State};
 use axum::response::Response;
@@ -71,10 +72,11 @@ enum Greeting {
 pub(super) async fn upgrade(
     State(api): State<Api>,
     Path((tenant, name)): Path<(String, String)>,
-    upgrade: WebSocketUpgrade,
+    upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
 ) -> Result<Response, Problem> {
     let id = SessionId::new(&tenant, &name).map_err(Failure::Refused)?;
     let upgrade = upgrade
+        .map_err(Problem::from)?
         .read_buffer_size(READ_LEN)
         .max_message_size(MESSAGE_LEN_MAX)
         .max_frame_size(MESSAGE_LEN_MAX);
@@ -83,7 +85,7 @@ pub(super) async fn upgrade(
 
 async fn serve(api: Api, id: SessionId, mut socket: WebSocket) {
     let number = api.sessions.connection_number();
-    let greeted = match tokio::time::timeout(GREETING, greeting(&mut socket)).await {
+    let greeted = match tokio::time::timeout(GREETING, greeting(&api, &mut socket)).await {
         Ok(Some(greeting)) => come_in(&api, (&id, number), greeting).await,
         Ok(None) => return,
         Err(_) => Err(Problem::bad("nothing was said in time").with("code", "timeout")),
@@ -91,7 +93,7 @@ async fn serve(api: Api, id: SessionId, mut socket: WebSocket) {
     let (member, secret, identity) = match greeted {
         Ok(greeted) => greeted,
         Err(problem) => {
-            say(&mut socket, refusal("refused", problem)).await;
+            say(&mut socket, refusal(&api, problem)).await;
             return;
         }
     };
@@ -125,7 +127,7 @@ async fn serve(api: Api, id: SessionId, mut socket: WebSocket) {
 }
 
 /// The first message; `None` if there is none, or none that is understood.
-async fn greeting(socket: &mut WebSocket) -> Option<Greeting> {
+async fn greeting(api: &Api, socket: &mut WebSocket) -> Option<Greeting> {
     loop {
         match socket.recv().await?.ok()? {
             Message::Text(text) => match serde_json::from_str(&text) {
@@ -133,7 +135,7 @@ async fn greeting(socket: &mut WebSocket) -> Option<Greeting> {
                 Err(error) => {
                     let problem =
                         Problem::bad(format!("no greeting: {error}")).with("code", "malformed");
-                    say(socket, refusal("refused", problem)).await;
+                    say(socket, refusal(api, problem)).await;
                     return None;
                 }
             },
@@ -319,7 +321,7 @@ impl Line<'_> {
     async fn answer(&mut self, number: Value, done: Result<(), Problem>) -> bool {
         let mut text = match done {
             Ok(()) => json!({ "type": "done" }),
-            Err(problem) => refusal("refused", problem),
+            Err(problem) => refusal(self.api, problem),
         };
         text["id"] = number;
         say(&mut self.socket, text).await
@@ -356,7 +358,7 @@ impl Line<'_> {
                 });
                 say(&mut self.socket, told).await
             }
-            Err(fault) => say(&mut self.socket, refusal("refused", fault.into())).await,
+            Err(fault) => say(&mut self.socket, refusal(self.api, fault.into())).await,
         }
     }
 }
@@ -395,9 +397,11 @@ fn asks_recordings(text: &str) -> Option<Value> {
     (question.ask == "recordings").then(|| Value::from(question.id))
 }
 
-fn refusal(kind: &str, problem: Problem) -> Value {
+/// What is said of a problem, which is counted.
+fn refusal(api: &Api, problem: Problem) -> Value {
+    api.refusals.problem(&problem);
     let (_, mut value) = problem.into_parts();
-    value["type"] = json!(kind);
+    value["type"] = json!("refused");
     value
 }
 

@@ -2,20 +2,80 @@
 //!
 //! What is single is an attribute, what has parts an element, lists are repeated elements. There
 //! is no document type, so there are no entities but the five of XML itself, and nothing that
-//! grows when it is read.
+//! grows when it is read. How deep elements are nested the table says; how many there are, and how
+//! many attributes each has, is bounded before they are looked at.
 
-use std::fmt::Write;
+use std::fmt::{self, Write};
 
 use quick_xml::XmlVersion;
+use quick_xml::events::attributes::Attribute;
 use quick_xml::events::{BytesStart, Event};
 use quick_xml::reader::Reader;
 use serde_json::{Map, Value};
 
 use super::shapes::{Field, Kind, Shape, find};
+use crate::Reason;
 use crate::xml::{escape, plain};
 
 /// The namespace of every element.
 pub const NAMESPACE: &str = "urn:sangam:xgsp:1";
+
+/// Attributes of an element that are looked at: no shape has half as many, and the library
+/// compares each with all before it.
+const ATTRIBUTES_MAX: usize = 64;
+/// Elements of a document. The largest that is sent, a recorder's beat, has about 9,000: 500
+/// recordings, and 64 replays with 32 people of four elements each.
+const ELEMENTS_MAX: usize = 16_384;
+
+/// Why a document is not read, for whoever wrote it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Fault {
+    /// It has a document type.
+    DocumentType,
+    /// One element has too many attributes.
+    Attributes,
+    /// It has too many elements.
+    Elements,
+    /// It is no XML, or no document that is taken.
+    Wrong(String),
+}
+
+impl Fault {
+    /// As what it is counted.
+    pub(crate) const fn reason(&self) -> Reason {
+        match self {
+            Self::DocumentType => Reason::DocumentType,
+            Self::Attributes | Self::Elements => Reason::Crowded,
+            Self::Wrong(_) => Reason::Malformed,
+        }
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::DocumentType => f.write_str("a document type is not taken: leave out <!DOCTYPE>"),
+            Self::Attributes => write!(f, "an element has up to {ATTRIBUTES_MAX} attributes"),
+            Self::Elements => write!(f, "a document has up to {ELEMENTS_MAX} elements"),
+            Self::Wrong(text) => f.write_str(text),
+        }
+    }
+}
+
+impl std::error::Error for Fault {}
+
+impl From<String> for Fault {
+    fn from(text: String) -> Self {
+        Self::Wrong(text)
+    }
+}
+
+impl From<&str> for Fault {
+    fn from(text: &str) -> Self {
+        Self::Wrong(text.to_owned())
+    }
+}
 
 /// Writes a document.
 #[must_use]
@@ -80,30 +140,64 @@ fn child(text: &mut String, place: (usize, &str), (of, value): (&str, &Value)) {
 /// Reads a document of one of these shapes: its name, and the JSON that says the same.
 ///
 /// # Errors
-/// What is wrong with it, for whoever wrote it.
-pub fn read(shapes: &[&'static Shape], text: &str) -> Result<(&'static str, Value), String> {
-    let mut reader = Reader::from_str(text);
+/// What is wrong with it.
+pub fn read(shapes: &[&'static Shape], text: &str) -> Result<(&'static str, Value), Fault> {
+    let mut source = Source {
+        reader: Reader::from_str(text),
+        elements: 0,
+    };
     loop {
-        match next(&mut reader)? {
+        match source.next()? {
             Event::Decl(_) | Event::Comment(_) => {}
             Event::Text(text) if text.trim().is_empty() => {}
-            Event::Start(start) => return root(shapes, &mut reader, (&start, false)),
-            Event::Empty(start) => return root(shapes, &mut reader, (&start, true)),
-            Event::DocType(_) => {
-                return Err("a document type is not taken: leave out <!DOCTYPE>".to_owned());
-            }
-            _ => return Err("this is no XML document with one element".to_owned()),
+            Event::Start(start) => return root(shapes, &mut source, (&start, false)),
+            Event::Empty(start) => return root(shapes, &mut source, (&start, true)),
+            Event::DocType(_) => return Err(Fault::DocumentType),
+            _ => return Err("this is no XML document with one element".into()),
         }
     }
 }
 
 type Start<'a, 'b> = (&'a BytesStart<'b>, bool);
 
+/// A document that is being read.
+struct Source<'a> {
+    reader: Reader<&'a [u8]>,
+    /// So many have begun.
+    elements: usize,
+}
+
+impl<'a> Source<'a> {
+    fn next(&mut self) -> Result<Event<'a>, Fault> {
+        let at = self.reader.buffer_position();
+        let event = self.reader.read_event();
+        let event = event.map_err(|error| format!("this is no XML at byte {at}: {error}"))?;
+        if matches!(event, Event::Start(_) | Event::Empty(_)) {
+            self.elements += 1;
+        }
+        match self.elements <= ELEMENTS_MAX {
+            true => Ok(event),
+            false => Err(Fault::Elements),
+        }
+    }
+}
+
+/// The attributes of an element, if it has no more than any may have.
+fn attributes<'a>(start: &'a BytesStart<'_>) -> Result<Vec<Attribute<'a>>, Fault> {
+    let few = start.attributes().take(ATTRIBUTES_MAX + 1);
+    let few: Result<Vec<_>, _> = few.collect();
+    let few = few.map_err(|error| error.to_string())?;
+    match few.len() <= ATTRIBUTES_MAX {
+        true => Ok(few),
+        false => Err(Fault::Attributes),
+    }
+}
+
 fn root(
     shapes: &[&'static Shape],
-    reader: &mut Reader<&[u8]>,
+    source: &mut Source<'_>,
     (start, empty): Start<'_, '_>,
-) -> Result<(&'static str, Value), String> {
+) -> Result<(&'static str, Value), Fault> {
     let name = start.local_name();
     let shape = shapes.iter().find(|shape| shape.name == name.as_ref());
     let shape = shape.ok_or_else(|| {
@@ -114,21 +208,20 @@ fn root(
             known.join(", ")
         )
     })?;
-    let spaces: Result<Vec<_>, _> = start.attributes().collect();
-    let spaces = spaces.map_err(|error| error.to_string())?;
+    let spaces = attributes(start)?;
     let mut named = spaces
         .iter()
         .filter(|one| one.key.as_ref().starts_with("xmlns"));
     if !named.any(|one| one.value.as_ref() == NAMESPACE) {
-        return Err(format!("the element is not of the namespace {NAMESPACE}"));
+        return Err(format!("the element is not of the namespace {NAMESPACE}").into());
     }
-    let value = body(shape, reader, (start, empty))?;
+    let value = body(shape, source, (start, empty))?;
     loop {
-        match next(reader)? {
+        match source.next()? {
             Event::Eof => return Ok((shape.name, value)),
             Event::Comment(_) => {}
             Event::Text(text) if text.trim().is_empty() => {}
-            _ => return Err("there is something behind the document".to_owned()),
+            _ => return Err("there is something behind the document".into()),
         }
     }
 }
@@ -136,12 +229,11 @@ fn root(
 /// One element of a shape: its attributes, and what is in it.
 fn body(
     shape: &'static Shape,
-    reader: &mut Reader<&[u8]>,
+    source: &mut Source<'_>,
     (start, empty): Start<'_, '_>,
-) -> Result<Value, String> {
+) -> Result<Value, Fault> {
     let mut fields = Map::new();
-    for attribute in start.attributes() {
-        let attribute = attribute.map_err(|error| error.to_string())?;
+    for attribute in attributes(start)? {
         let name = attribute.key.as_ref();
         if name == "xmlns" || name.starts_with("xmlns:") {
             continue;
@@ -157,13 +249,13 @@ fn body(
         return Ok(Value::Object(fields));
     }
     loop {
-        match next(reader)? {
-            Event::Start(start) => inner(shape, reader, (&start, false), &mut fields)?,
-            Event::Empty(start) => inner(shape, reader, (&start, true), &mut fields)?,
+        match source.next()? {
+            Event::Start(start) => inner(shape, source, (&start, false), &mut fields)?,
+            Event::Empty(start) => inner(shape, source, (&start, true), &mut fields)?,
             Event::End(_) => return Ok(Value::Object(fields)),
             Event::Comment(_) => {}
             Event::Text(text) if text.trim().is_empty() => {}
-            _ => return Err(format!("<{}> holds elements only", shape.name)),
+            _ => return Err(format!("<{}> holds elements only", shape.name).into()),
         }
     }
 }
@@ -171,10 +263,10 @@ fn body(
 /// An element within one of a shape. How deep they may be nested the table says, not the sender.
 fn inner(
     shape: &'static Shape,
-    reader: &mut Reader<&[u8]>,
+    source: &mut Source<'_>,
     (start, empty): Start<'_, '_>,
     fields: &mut Map<String, Value>,
-) -> Result<(), String> {
+) -> Result<(), Fault> {
     let name = start.local_name();
     let of_name = |field: &&Field| match field.kind {
         Kind::Part(_) => field.name == name.as_ref(),
@@ -184,11 +276,11 @@ fn inner(
     let field = shape.fields.iter().find(of_name);
     let field = field.ok_or_else(|| format!("<{}> has no <{}>", shape.name, name.as_ref()))?;
     let (value, single) = match field.kind {
-        Kind::Texts(_) => (Value::String(text_in(reader, empty)?), false),
+        Kind::Texts(_) => (Value::String(text_in(source, empty)?), false),
         Kind::Part(of) | Kind::Parts(_, of) => {
             let shape = find(of).ok_or("a part of no shape")?;
             let single = matches!(field.kind, Kind::Part(_));
-            (body(shape, reader, (start, empty))?, single)
+            (body(shape, source, (start, empty))?, single)
         }
         _ => return Ok(()),
     };
@@ -206,19 +298,19 @@ fn inner(
 }
 
 /// The text of an element that holds nothing else.
-fn text_in(reader: &mut Reader<&[u8]>, empty: bool) -> Result<String, String> {
+fn text_in(source: &mut Source<'_>, empty: bool) -> Result<String, Fault> {
     let mut text = String::new();
     if empty {
         return Ok(text);
     }
     loop {
-        match next(reader)? {
+        match source.next()? {
             Event::Text(part) => text += &part.xml_content(XmlVersion::Implicit1_0),
             Event::CData(part) => text += &part,
             Event::GeneralRef(entity) => text.push(character(&entity)?),
             Event::End(_) => return Ok(text),
             Event::Comment(_) => {}
-            _ => return Err("an element that holds text holds nothing else".to_owned()),
+            _ => return Err("an element that holds text holds nothing else".into()),
         }
     }
 }
@@ -251,6 +343,10 @@ fn single(field: &Field, text: &str) -> Result<Value, String> {
             .parse::<u64>()
             .map(Value::from)
             .map_err(|_| wrong("number")),
+        Kind::Number => text
+            .parse::<f64>()
+            .map(Value::from)
+            .map_err(|_| wrong("number")),
         Kind::Truth => match text {
             "true" | "1" => Ok(Value::Bool(true)),
             "false" | "0" => Ok(Value::Bool(false)),
@@ -260,17 +356,14 @@ fn single(field: &Field, text: &str) -> Result<Value, String> {
     }
 }
 
-fn next<'a>(reader: &mut Reader<&'a [u8]>) -> Result<Event<'a>, String> {
-    let at = reader.buffer_position();
-    let event = reader.read_event();
-    event.map_err(|error| format!("this is no XML at byte {at}: {error}"))
-}
-
 impl Kind {
     /// Whether it is an attribute in XML.
     #[must_use]
     pub const fn is_single(self) -> bool {
-        matches!(self, Self::Text | Self::Count | Self::Truth | Self::Word(_))
+        matches!(
+            self,
+            Self::Text | Self::Count | Self::Number | Self::Truth | Self::Word(_)
+        )
     }
 }
 
@@ -282,7 +375,7 @@ mod tests {
     use super::*;
 
     fn refused(text: &str) -> String {
-        read(&[&CREATE], text).unwrap_err()
+        read(&[&CREATE], text).unwrap_err().to_string()
     }
 
     #[test]
@@ -331,5 +424,17 @@ mod tests {
         }
         let deep = "<need>".repeat(10_000);
         assert!(refused(&create(&format!(">{deep}"))).contains("nothing else"));
+    }
+
+    #[test]
+    fn only_so_many_attributes_and_elements_are_looked_at() {
+        let create = |inner: &str| format!("<create xmlns='{NAMESPACE}' {inner}");
+        let attributes: String = (0..100_000).map(|n| format!("a{n}='' ")).collect();
+        let read = |text: &str| super::read(&[&CREATE], text);
+        assert_eq!(read(&create(&(attributes + "/>"))), Err(Fault::Attributes));
+        let needs = |n| create(&format!(">{}</create>", "<need/>".repeat(n)));
+        assert_eq!(read(&needs(ELEMENTS_MAX)), Err(Fault::Elements));
+        let many = read(&needs(ELEMENTS_MAX - 1)).unwrap().1;
+        assert_eq!(many["needs"].as_array().unwrap().len(), ELEMENTS_MAX - 1);
     }
 }

@@ -35,26 +35,8 @@ fn is_published(name: &str, text: &str) {
 }
 
 #[test]
-fn the_published_descriptions_are_written_from_the_code() {
-    let openapi = serde_json::to_string_pretty(&sorted(&spec::openapi())).unwrap();
-    is_published("openapi.json", &(openapi + "\n"));
+fn the_published_schema_is_written_from_the_code() {
     is_published("xgsp.xsd", &spec::xsd());
-}
-
-/// The same with sorted keys, whatever the library's features say about their order.
-fn sorted(value: &Value) -> Value {
-    match value {
-        Value::Object(fields) => {
-            let mut keys: Vec<_> = fields.keys().collect();
-            keys.sort();
-            let sorted = keys
-                .into_iter()
-                .map(|key| (key.clone(), self::sorted(&fields[key])));
-            Value::Object(sorted.collect::<Map<_, _>>())
-        }
-        Value::Array(items) => items.iter().map(sorted).collect(),
-        other => other.clone(),
-    }
 }
 
 /// What a validator says to a document, unless it is valid.
@@ -238,6 +220,7 @@ fn example(shape: &Shape) -> Value {
     let field = |kind| match kind {
         Kind::Text => json!("m1"),
         Kind::Count => json!(60),
+        Kind::Number => json!(0.5),
         Kind::Truth => json!(true),
         Kind::Word(words) => json!(words[0]),
         Kind::Part(of) => example(find(of).unwrap()),
@@ -267,27 +250,5 @@ fn every_command_of_the_table_is_one_that_sessions_take() {
     }
     for shape in SENT {
         assert_eq!(complaint(&xml::write(shape, &example(shape))), None);
-    }
-}
-
-#[tokio::test]
-async fn every_operation_that_is_described_is_there() {
-    let stage = Stage::new();
-    for operation in spec::OPERATIONS {
-        let path = operation
-            .path
-            .replace("{tenant}", "acme")
-            .replace("{name}", "none");
-        let path = path.replace("{service}", "mixer");
-        let path = path.replace("{recorder}", "archive-1");
-        let method = operation.method.to_uppercase();
-        let answer = stage.ask((&method, &path), JSON, (None, "{}")).await;
-        assert_ne!(
-            answer.status,
-            StatusCode::METHOD_NOT_ALLOWED,
-            "{operation:?}"
-        );
-        let missing = answer.status == StatusCode::NOT_FOUND && answer.text.is_empty();
-        assert!(!missing, "{operation:?}");
     }
 }

@@ -117,7 +117,7 @@ impl Stage {
             sessions: server.sessions(),
             _server: server,
             gates,
-            router: routes(api),
+            router: routes(api).into_router(),
         }
     }
 

@@ -1,4 +1,4 @@
-//! How peers end.
+//! Why a peer ends.
 
 use std::fmt;
 

@@ -201,6 +201,7 @@ impl WebRtc {
             egress: answered.egress,
             token: join.token,
             address: join.address,
+            holder: join.holder,
             connect_within: self.settings.connect_within,
             answer,
         };

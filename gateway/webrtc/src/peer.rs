@@ -41,6 +41,9 @@ const AT_ONCE: Duration = Duration::from_micros(1);
 const SLACK: Duration = Duration::from_millis(100);
 /// How often layers are judged by an estimate: the library tells only of changes.
 const JUDGE: Duration = Duration::from_millis(500);
+/// Candidates of a peer that are taken behind its offer, restarts included: the library keeps all
+/// of them, and where a peer is the checks tell as well.
+const TRICKLED_MAX: usize = 256;
 /// The request number of a peer's token; others are counted from 1.
 const TOKEN: u32 = 0;
 
@@ -50,6 +53,7 @@ pub(crate) struct Peer {
     pub(crate) ufrag: Ufrag,
     rtc: Rtc,
     offer: String,
+    holder: Option<String>,
     ingest: Ingest,
     egress: Egress,
     /// Where it was heard, and in which shard.
@@ -63,6 +67,8 @@ pub(crate) struct Peer {
     /// When the library, having said all, wanted to be called again.
     next: Time,
     desired: u64,
+    /// Candidates that it told behind its offer.
+    trickled: usize,
     /// What its path carries, and when layers were judged by that.
     judged: Option<(Bitrate, Time)>,
     /// Of what it tells about its layout.
@@ -98,8 +104,7 @@ impl Peer {
     /// A new peer; what it asks of the broker is queued.
     pub(crate) fn new(arrival: Arrival, ufrag: Ufrag, hands: &mut Hands<'_, '_>) -> Self {
         let mut open = 0;
-        let peer = hands.key;
-        let actions = &mut hands.cx.actions;
+        let (peer, actions) = (hands.key, &mut hands.cx.actions);
         if let Some(token) = arrival.token {
             open += 1;
             actions.push(Self::shows(peer, (token, arrival.address)));
@@ -127,6 +132,7 @@ impl Peer {
             ufrag,
             rtc: arrival.rtc,
             offer: arrival.offer,
+            holder: arrival.holder,
             ingest: arrival.ingest,
             egress: arrival.egress,
             addresses: Vec::new(),
@@ -139,6 +145,7 @@ impl Peer {
             again: None,
             next: Time::ZERO,
             desired: 0,
+            trickled: 0,
             judged: None,
             pace: Pace::new(hands.cx.now),
         }
@@ -325,8 +332,10 @@ impl Peer {
 
     /// Candidates that the peer found later.
     pub(crate) fn trickle(&mut self, candidates: Vec<str0m::Candidate>) -> Result<(), End> {
-        for candidate in candidates {
+        let room = TRICKLED_MAX.saturating_sub(self.trickled);
+        for candidate in candidates.into_iter().take(room) {
             self.rtc.add_remote_candidate(candidate);
+            self.trickled += 1;
         }
         Ok(())
     }
@@ -388,15 +397,13 @@ impl Peer {
     }
 
     pub(crate) fn describe(&self) -> Description {
+        let inputs = self.ingest.inputs().iter();
         Description {
             connected: self.connected,
-            publishes: self
-                .ingest
-                .inputs()
-                .iter()
-                .map(|input| input.topic.clone())
-                .collect(),
+            publishes: inputs.map(|input| input.topic.clone()).collect(),
             plays: self.egress.shown(),
+            holder: self.holder.clone(),
+            generation: String::from_utf8_lossy(&self.ufrag).into_owned(),
         }
     }
 

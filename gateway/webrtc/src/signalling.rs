@@ -51,6 +51,8 @@ pub struct Join {
     pub token: Option<String>,
     /// Who asks.
     pub address: IpAddr,
+    /// Whose the peer is, in words of whoever asks for it; told by [`Description::holder`].
+    pub holder: Option<String>,
 }
 
 /// An answered offer.
@@ -78,6 +80,8 @@ pub enum JoinError {
     Unknown,
     /// A fragment with nothing in it that could be used.
     Fragment,
+    /// A fragment of more bytes than are taken.
+    TooLong,
     /// Heights of something that is no video of the peer, or that nothing can be shown at.
     Shown,
     /// Heights are told too often.
@@ -94,6 +98,7 @@ impl fmt::Display for JoinError {
             Self::Full => f.write_str("too many peers; try again later or another broker"),
             Self::Unknown => f.write_str("there is no such peer any more; make a new offer"),
             Self::Fragment => f.write_str("the fragment holds neither candidates nor credentials"),
+            Self::TooLong => write!(f, "a fragment has at most {FRAGMENT_LEN_MAX} bytes"),
             Self::Shown => f.write_str(
                 "tell heights of videos that are received, by their mid, in pixels up to 4320",
             ),
@@ -163,6 +168,7 @@ pub(crate) struct Arrival {
     pub(crate) egress: Egress,
     pub(crate) token: Option<String>,
     pub(crate) address: IpAddr,
+    pub(crate) holder: Option<String>,
     pub(crate) connect_within: Duration,
     pub(crate) answer: SyncSender<Result<(), Refusal>>,
 }
@@ -195,6 +201,10 @@ pub struct Description {
     pub publishes: Vec<Topic>,
     /// The media it receives, by `mid`, and the topic that plays in each.
     pub plays: Vec<(String, Option<String>)>,
+    /// Whose it is: [`Join::holder`].
+    pub holder: Option<String>,
+    /// The generation of ICE credentials in use: [`Joined::generation`].
+    pub generation: String,
 }
 
 /// What is read from an offer, and the library's peer that answers it.
@@ -270,7 +280,7 @@ impl Fragment {
     /// Too long, or there is neither.
     pub(crate) fn read(text: &str) -> Result<Self, JoinError> {
         if text.len() > FRAGMENT_LEN_MAX {
-            return Err(JoinError::Fragment);
+            return Err(JoinError::TooLong);
         }
         let value = |name: &str| {
             text.lines()
@@ -370,9 +380,10 @@ mod tests {
     #[test]
     fn fragments_without_use_are_refused() {
         let long = "a=candidate:x\r\n".repeat(2_000);
+        assert_eq!(Fragment::read(&long).unwrap_err(), JoinError::TooLong);
         let short = "a=ice-ufrag:ab\r\na=ice-pwd:cd\r\n";
         let evil = "a=ice-ufrag:ab cd\r\na=ice-pwd:P2uYro0UCOQ4zxjKXaWCBui1\r\n";
-        for text in ["", "v=0", &long, short, evil] {
+        for text in ["", "v=0", "a=candidate:x\r\n", short, evil] {
             let error = Fragment::read(text).unwrap_err();
             assert_eq!(error, JoinError::Fragment);
         }

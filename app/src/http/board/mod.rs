@@ -12,19 +12,20 @@ use std::collections::HashMap;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
-use axum::Router;
 use axum::extract::Path;
 use axum::extract::ws::WebSocketUpgrade;
+use axum::extract::ws::rejection::WebSocketUpgradeRejection;
 use axum::http::HeaderMap;
 use axum::response::Response;
-use axum::routing::get;
 use sangam_broker::{Gates, TopicGate};
 use sangam_control::Problem;
+use sangam_control::openapi::{Answer, Routes, get};
 use sangam_control::session::unix_ms;
 use sangam_io::clock;
 use sangam_model::{Filter, Time, Topic};
 use sangam_node::Sample;
 
+use super::access::unbelieved;
 use super::{Access, Shared, State, origins};
 use counts::{Counts, Refused};
 
@@ -152,9 +153,7 @@ impl Place {
                 .with("code", "no_token")
                 .hint("show the token that signalling gave for media")
         })?;
-        let rights = tokens.check(token).map_err(|error| {
-            Problem::unauthorized(error.to_string()).with("code", "invalid_token")
-        })?;
+        let rights = tokens.check(token).map_err(unbelieved)?;
         let (until_ms, gated) = (tokens.end_ms(&rights), rights.gated);
         let grants = rights.grants(Time::NEVER);
         if !grants.may_subscribe(&Filter::from(&self.board)) {
@@ -176,15 +175,23 @@ impl Rights {
     }
 }
 
-pub(super) fn routes() -> Router<Arc<State>> {
-    Router::new().route("/v1/boards/{tenant}/{session}/{room}/{member}", get(open))
+pub(super) fn routes() -> Routes<Arc<State>> {
+    let asked = get("/v1/boards/{tenant}/{session}/{room}/{member}", "openBoard");
+    let asked = asked
+        .about(
+            "A WebSocket to the whiteboard of a room for one member, who shows its token in the \
+             first message: docs/spec/board.md.",
+        )
+        .gives(Answer::empty(101, "The WebSocket is open."))
+        .fails(&[400, 403]);
+    Routes::new().on(asked, open)
 }
 
 async fn open(
     state: Shared,
     Path((tenant, session, room, member)): Path<(String, String, String, String)>,
     headers: HeaderMap,
-    upgrade: WebSocketUpgrade,
+    upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
 ) -> Result<Response, Problem> {
     let boards = &state.boards;
     if !origins::is_known(&state, &headers) {
@@ -194,6 +201,7 @@ async fn open(
     let place = Place::new([&tenant, &session, &room, &member]);
     let place = place.inspect_err(|_| boards.counts.refuse(Refused::Malformed))?;
     let upgrade = upgrade
+        .map_err(Problem::from)?
         .max_message_size(EVENT_LEN_MAX)
         .max_frame_size(EVENT_LEN_MAX);
     let state = Arc::clone(&state.0);

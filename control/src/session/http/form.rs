@@ -10,9 +10,12 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::super::shapes::{Shape, find};
-use super::super::xml;
+use super::super::xml::{self, Fault};
 use super::At;
 use crate::Problem;
+
+/// Characters of what is said of a body that is not understood.
+const SAID_LEN_MAX: usize = 512;
 
 /// How a document is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,11 +50,15 @@ impl Form {
     }
 
     pub(super) fn problem(self, problem: Problem) -> Response {
+        let reason = problem.reason();
         let (status, value) = problem.into_parts();
         let at = value["at"].as_str().map(|url| At(url.to_owned()));
         let mut answer = self.document(status, "problem", value);
         if let Some(at) = at {
             answer.extensions_mut().insert(at);
+        }
+        if let Some(reason) = reason {
+            answer.extensions_mut().insert(reason);
         }
         answer
     }
@@ -66,7 +73,9 @@ pub(super) fn taken<T: DeserializeOwned>(
     tag: Option<&str>,
 ) -> Result<T, Problem> {
     let wrong = |text: String| {
-        Problem::bad(text)
+        // It may repeat what was sent.
+        let short: String = text.chars().take(SAID_LEN_MAX).collect();
+        Problem::bad(short)
             .with("code", "malformed")
             .hint("GET /v1/openapi.json and /v1/xgsp.xsd describe every document")
     };
@@ -80,7 +89,8 @@ pub(super) fn taken<T: DeserializeOwned>(
     let value = match media_type(headers)? {
         Form::Xml => {
             let text = str::from_utf8(&body).map_err(|_| wrong("this is no UTF-8".to_owned()))?;
-            let (name, mut value) = xml::read(shapes, text).map_err(wrong)?;
+            let refused = |fault: Fault| wrong(fault.to_string()).counted(fault.reason());
+            let (name, mut value) = xml::read(shapes, text).map_err(refused)?;
             if let Some(tag) = tag {
                 value[tag] = Value::from(name);
             }

@@ -321,10 +321,6 @@ async fn invitation<T: Send + 'static>(
     Ok(api.sessions.read(&id, write).await?)
 }
 
-pub(super) async fn openapi() -> impl IntoResponse {
-    axum::Json(spec::openapi())
-}
-
 pub(super) async fn xsd() -> impl IntoResponse {
     ([(CONTENT_TYPE, "application/xml")], spec::xsd())
 }

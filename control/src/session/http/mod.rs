@@ -3,18 +3,17 @@
 mod form;
 mod handlers;
 mod recorders;
+mod table;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
-use axum::Router;
-use axum::extract::{ConnectInfo, DefaultBodyLimit, Request, State};
+use axum::extract::{ConnectInfo, Request, State};
 use axum::http::header::{LOCATION, RETRY_AFTER};
 use axum::http::{HeaderValue, StatusCode};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post, put};
 
 pub(crate) use handlers::LENGTH_MS;
 pub(super) use recorders::recordings;
@@ -22,13 +21,11 @@ pub(super) use recorders::recordings;
 use super::grants::Gatekeeper;
 use super::limit::Limits;
 use super::server::{Failure, Sessions};
-use super::signal;
-use crate::Problem;
+use crate::openapi::Routes;
+use crate::{Problem, Refusals};
 use form::Form;
 use sangam_session::Refusal;
-
-/// Bytes of a request body.
-const BODY_LEN_MAX: usize = 16_384;
+use table::table;
 
 /// What the handlers see.
 #[derive(Clone)]
@@ -39,6 +36,8 @@ pub struct Api {
     pub keeper: Arc<dyn Gatekeeper>,
     /// Where people join: the session's `tenant/name` is put behind it.
     pub link: String,
+    /// What was refused here, and over HTTP and WebSockets in all.
+    pub refusals: Arc<Refusals>,
     limits: Arc<Limits>,
 }
 
@@ -50,6 +49,7 @@ impl Api {
             sessions,
             keeper,
             link,
+            refusals: Arc::default(),
             limits: Arc::default(),
         }
     }
@@ -59,30 +59,12 @@ impl Api {
 #[derive(Clone)]
 struct At(String);
 
-/// Everything below `/v1/sessions`, and the descriptions of it.
-pub fn routes<S: Clone + Send + Sync + 'static>(api: Api) -> Router<S> {
-    let one = "/v1/sessions/{tenant}/{name}";
-    let under = |rest: &str| format!("{one}/{rest}");
-    let service = under("services/{service}");
-    Router::new()
-        .route("/v1/sessions", get(handlers::list).post(handlers::create))
-        .route("/v1/sessions/servers", get(handlers::servers))
-        .route(one, get(handlers::one).delete(handlers::forget))
-        .route(&under("commands"), post(handlers::command))
-        .route(&under("members"), get(handlers::members))
-        .route(&under("events"), get(handlers::events))
-        .route(&service, put(handlers::ready).delete(handlers::gone))
-        .route(&under("tokens"), post(handlers::token))
-        .route(&under("invitation"), get(handlers::invited))
-        .route(&under("invitation.ics"), get(handlers::calendar))
-        .route(&under("signal"), get(signal::upgrade))
-        .route(&under("recordings"), get(recorders::list))
-        .merge(recorders::routes())
-        .route("/v1/openapi.json", get(handlers::openapi))
-        .route("/v1/xgsp.xsd", get(handlers::xsd))
-        .layer(DefaultBodyLimit::max(BODY_LEN_MAX))
-        .layer(from_fn_with_state(api.clone(), limited))
-        .with_state(api)
+/// Everything below `/v1/sessions`, and what recorders ask.
+pub fn routes<S: Clone + Send + Sync + 'static>(api: Api) -> Routes<S> {
+    table().map(|router| {
+        let limited = from_fn_with_state(api.clone(), limited);
+        router.layer(limited).with_state(api)
+    })
 }
 
 /// Lets nobody ask more than its share.

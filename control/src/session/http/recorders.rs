@@ -2,11 +2,9 @@
 
 use std::time::Duration;
 
-use axum::Router;
 use axum::extract::{ConnectInfo, DefaultBodyLimit, Path, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
-use axum::routing::put;
 use sangam_session::is_recorder;
 use serde_json::{Value, json};
 
@@ -15,8 +13,9 @@ use super::super::server::Failure;
 use super::super::shapes::BEAT;
 use super::Api;
 use super::form::{Form, taken};
-use super::handlers::{Answer, Asked, Body, Named, answer, named};
+use super::handlers::{self, Asked, Named, answer, named};
 use crate::Problem;
+use crate::openapi::{Answer, Body, Routes, Who, put};
 
 /// Bytes of what a recorder tells: 500 recordings, and what was said in replays.
 const BEAT_LEN_MAX: usize = 262_144;
@@ -24,10 +23,15 @@ const BEAT_LEN_MAX: usize = 262_144;
 const WAIT: Duration = Duration::from_secs(1);
 
 /// What recorders ask; their bodies may be longer than others'.
-pub(super) fn routes() -> Router<Api> {
-    Router::new()
-        .route("/v1/recorders/{recorder}", put(beat))
-        .layer(DefaultBodyLimit::max(BEAT_LEN_MAX))
+pub(super) fn routes() -> Routes<Api> {
+    let asks = put("/v1/recorders/{recorder}", "recorderBeat")
+        .about("Says that a recorder is there, and asks what it has to do.")
+        .by(Who::Operator)
+        .takes(Body::both("beat"))
+        .gives(Answer::new(200, "What it has to do.", Body::both("work")))
+        .fails(&[400, 401, 403, 413, 415, 429, 503]);
+    let routes = Routes::new().on(asks, beat);
+    routes.map(|router| router.layer(DefaultBodyLimit::max(BEAT_LEN_MAX)))
 }
 
 async fn beat(
@@ -35,7 +39,7 @@ async fn beat(
     Path(recorder): Path<String>,
     ConnectInfo(from): ConnectInfo<std::net::SocketAddr>,
     headers: HeaderMap,
-    body: Body,
+    body: handlers::Body,
 ) -> Response {
     let form = Form::of(&headers);
     let asked = (State(api), ConnectInfo(from), headers);
@@ -45,8 +49,8 @@ async fn beat(
 async fn worked(
     (State(api), ConnectInfo(from), headers): Asked,
     recorder: String,
-    body: Body,
-) -> Answer {
+    body: handlers::Body,
+) -> handlers::Answer {
     api.keeper.caller(from, &headers)?.may_serve()?;
     if !is_recorder(&recorder) {
         let text = "a recorder's name has 1 to 32 of a-z, A-Z, 0-9, '-', '_' and '.'";
@@ -77,7 +81,7 @@ pub(super) async fn list(asked: Asked, path: Named) -> Response {
 async fn listed(
     (State(api), ConnectInfo(from), headers): Asked,
     Path((tenant, name)): Named,
-) -> Answer {
+) -> handlers::Answer {
     let pass = api.keeper.caller(from, &headers)?;
     let id = named(&tenant, &name)?;
     pass.may_see(&id)?;

@@ -1,8 +1,9 @@
 // tidy: data table
 //! The documents of the API, as a table: the one place that says what they hold.
 //!
-//! [`super::xml`] reads and writes XML by it, [`super::spec`] writes the XML schema and the OpenAPI
-//! document from it, and a test holds the types that serde knows against it.
+//! [`super::xml`] reads and writes XML by it, [`super::spec`] writes the XML schema and
+//! [`crate::openapi`] the OpenAPI document from it, and a test holds the types that serde knows
+//! against it.
 
 mod commands;
 
@@ -15,6 +16,8 @@ pub enum Kind {
     Text,
     /// A whole number from 0 on.
     Count,
+    /// Any number.
+    Number,
     /// Yes or no.
     Truth,
     /// One of these words.
@@ -36,6 +39,8 @@ pub struct Field {
     pub kind: Kind,
     /// Whether it is always there.
     pub needed: bool,
+    /// Whether JSON may say `null`, which means that there is none.
+    pub null: bool,
     /// What it means.
     pub about: &'static str,
 }
@@ -51,25 +56,39 @@ pub struct Shape {
     pub fields: &'static [Field],
 }
 
-const fn must(name: &'static str, kind: Kind, about: &'static str) -> Field {
+/// A field that is always there.
+#[must_use]
+pub const fn must(name: &'static str, kind: Kind, about: &'static str) -> Field {
     Field {
         name,
         kind,
         needed: true,
+        null: false,
         about,
     }
 }
 
-const fn may(name: &'static str, kind: Kind, about: &'static str) -> Field {
+/// A field that may be left out.
+#[must_use]
+pub const fn may(name: &'static str, kind: Kind, about: &'static str) -> Field {
     Field {
-        name,
-        kind,
         needed: false,
-        about,
+        ..must(name, kind, about)
     }
 }
 
-const fn shape(name: &'static str, about: &'static str, fields: &'static [Field]) -> Shape {
+/// A field that is always there, and may be `null`.
+#[must_use]
+pub const fn or_null(name: &'static str, kind: Kind, about: &'static str) -> Field {
+    Field {
+        null: true,
+        ..must(name, kind, about)
+    }
+}
+
+/// A kind of document.
+#[must_use]
+pub const fn shape(name: &'static str, about: &'static str, fields: &'static [Field]) -> Shape {
     Shape {
         name,
         about,

@@ -1,5 +1,7 @@
 //! Ways between peer and broker that are not a quiet pair of UDP ports.
 
+use sangam_webrtc::JoinError;
+
 use crate::peer::{Kind, Peer};
 use crate::stage::Stage;
 
@@ -110,4 +112,57 @@ fn late_candidates_are_taken_and_change_nothing() {
     let joined = stage.play(&mut player, "demo/anna");
     let late = "a=mid:0\r\na=candidate:1 1 udp 2122260223 192.0.2.1 61764 typ host\r\n";
     assert_eq!(stage.gateway.patch(joined.id, late), Ok(None));
+}
+
+/// Candidates of others, of nobody and in any number: the peer is where its checks come from.
+#[test]
+fn malformed_and_foreign_candidates_harm_no_peer() {
+    let stage = Stage::new();
+    let mut publisher = Peer::new(Kind::Sends);
+    let published = stage.publish(&mut publisher, "demo/anna");
+    let mut player = Peer::new(Kind::Receives);
+    let joined = stage.play(&mut player, "demo/anna");
+    watch(&mut publisher, &mut player, 5);
+    let pass = "a=ice-pwd:P2uYro0UCOQ4zxjKXaWCBui1";
+    let long = format!("a=ice-ufrag:{}\r\n{pass}\r\n", "x".repeat(300));
+    for rubbish in [
+        "",
+        "v=0\r\n",
+        "\0\0\u{202e}",
+        "a=candidate:",
+        "a=candidate:1 1 udp 2122260223 192.0.2.1 99999 typ host",
+        "a=candidate:1 1 udp 99999999999999999999 192.0.2.1 1 typ host",
+        "a=candidate:1 1 udp 1 192.0.2.1.5 1 typ host",
+        "a=candidate:1 1 udp 1 192.0.2.1 1 typ nothing",
+        "a=ice-ufrag:abcd\r\n",
+        &format!("a=ice-ufrag:ab\r\n{pass}\r\n"),
+        &format!("a=ice-ufrag:a b c d\r\n{pass}\r\n"),
+        &long,
+    ] {
+        let refused = stage.gateway.patch(joined.id, rubbish);
+        assert_eq!(refused, Err(JoinError::Fragment), "{rubbish:?}");
+    }
+    let long = "a=candidate:1 1 udp 1 192.0.2.1 1 typ host\r\n".repeat(1_000);
+    let refused = stage.gateway.patch(joined.id, &long);
+    assert_eq!(refused, Err(JoinError::TooLong));
+    // More than are taken of a peer, all of them well made.
+    for round in 0..100 {
+        let line = |n| {
+            format!(
+                "a=candidate:{n} 1 udp 1 198.51.100.{round} {} typ host\r\n",
+                1_000 + n
+            )
+        };
+        let many: String = (1..=32).map(line).collect();
+        for id in [joined.id, published.id] {
+            assert_eq!(stage.gateway.patch(id, &many), Ok(None));
+        }
+    }
+    watch(&mut publisher, &mut player, 20);
+    assert_eq!(stage.gateway.peers(), 2);
+    // And it may still move.
+    let fragment = credentials(&player.move_away());
+    let restarted = stage.gateway.patch(joined.id, &fragment).unwrap().unwrap();
+    player.moved(&joined.answer, &restarted.answer);
+    watch(&mut publisher, &mut player, 5);
 }

@@ -81,6 +81,7 @@ impl Stage {
             offer: offer.to_owned(),
             token: None,
             address: IpAddr::V4(Ipv4Addr::LOCALHOST),
+            holder: None,
         })
     }
 

@@ -38,6 +38,7 @@ fn publisher(stage: &Stage, topic: &str, token: &str) -> (Peer, sangam_webrtc::P
         offer: peer.offer(),
         token: Some(token.to_owned()),
         address: LOCAL,
+        holder: None,
     });
     let joined = joined.unwrap();
     peer.answer(&joined.answer);
