@@ -20,7 +20,7 @@ test("the connection is tried before joining", async () => {
   // Browsers let a page work with sound once somebody has touched it.
   await us.anna.page.getByRole("heading", { name: "Join weekly" }).click();
   const meter = us.anna.page.getByRole("img", { name: "How loud your microphone is" }).locator("div");
-  const loud = () => meter.evaluate((one) => new DOMMatrix(getComputedStyle(one).transform).a);
+  const loud = () => meter.evaluate((one) => one.getBoundingClientRect().width / one.clientWidth);
   await until("a voice", loud, (part) => part > 0.3);
   await picture(us.anna, "prejoin");
 });
