@@ -4,13 +4,15 @@
 #   scripts/web.sh page              builds the meeting page in web/app/dist, for app/build.rs
 #   scripts/web.sh page-check [OUT]  its unit tests, then brokers and browsers; pictures in OUT/page
 #   scripts/web.sh page-four [OUT]   four browsers in one meeting
+#   scripts/web.sh picture [OUT]     the picture of the README, from the test of a meeting
 #   scripts/web.sh bench [OUT]       measures pages in browsers; reports in OUT
 #   scripts/web.sh build [OUT]       builds the page of the receivers
 #   scripts/web.sh check [OUT]       tries it in a browser
 #
 # The meeting page needs Node.js 18 and npm, the checks Chromium. page-check takes the program that
-# SANGAM names; without it, the debug build. bench measures for BENCH_SECONDS each, BENCH alone if that
-# names one of page-render and application.
+# SANGAM names; without it, the debug build. TESTS="board rooms" runs only the files in web/test whose
+# names begin with one of these words, without unit tests. bench measures for BENCH_SECONDS each,
+# BENCH alone if that names one of page-render and application.
 set -euo pipefail
 
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -107,8 +109,20 @@ page_build() {
 
 page_check() {
     packages
-    npm run --prefix "$root/web" --silent test
+    [[ -n ${TESTS:-} ]] || npm run --prefix "$root/web" --silent test
     with_browsers test:browser
+}
+
+# Bytes that the README's picture may have: it is loaded with every look at the repository.
+PICTURE_MAX=300000
+
+picture() {
+    local shown=$root/docs/images/meeting.png
+    TESTS=meeting page_check
+    (($(stat -c %s "$out/page/meeting.png") <= PICTURE_MAX)) ||
+        fail "$out/page/meeting.png has more than $PICTURE_MAX bytes"
+    cp "$out/page/meeting.png" "$shown"
+    echo "web: $shown, $(stat -c %s "$shown") bytes"
 }
 
 # Brokers, the page and browsers.
@@ -131,7 +145,9 @@ browsers() { # script of web/package.json
     ip address add 10.77.1.1/24 dev out
     ip link set out up
     ip link set nowhere up
-    npm run --prefix "$root/web" --silent "$1"
+    local words
+    read -ra words <<<"${TESTS:-}"
+    npm run --prefix "$root/web" --silent "$1" -- "${words[@]/#/test/}"
 }
 
 case "${1:-}" in
@@ -145,11 +161,12 @@ case "${1:-}" in
         packages
         with_browsers bench
         ;;
+    picture) picture ;;
     alone) browsers "$2" ;;
     build) build ;;
     check) check ;;
     *)
-        echo "usage: scripts/web.sh page|page-check|page-four|bench|build|check [OUT]" >&2
+        echo "usage: scripts/web.sh page|page-check|page-four|picture|bench|build|check [OUT]" >&2
         exit 2
         ;;
 esac

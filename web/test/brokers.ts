@@ -141,12 +141,18 @@ export async function sharing(etcd: string, folder: string): Promise<[Broker, Br
   ];
 }
 
-/** Makes a session as an operator does; the status, as no other server is asked. */
-export async function makes({ origin }: Broker, name: string): Promise<number> {
+/** Asks something of sessions as an operator does. */
+export function asks(
+  { origin }: Broker, path: string, body: object, redirect: RequestRedirect = "follow",
+): Promise<Response> {
   const headers = { "Content-Type": "application/json", Authorization: `Bearer ${OPERATOR}` };
-  const body = JSON.stringify({ tenant: "meet", name, title: name });
-  const answer = await fetch(`${origin}/v1/sessions`, { method: "POST", headers, body, redirect: "manual" });
-  return answer.status;
+  const init = { method: "POST", headers, body: JSON.stringify(body), redirect };
+  return fetch(`${origin}/v1/sessions${path}`, init);
+}
+
+/** Makes a session; the status, as no other server is asked. */
+export async function makes(broker: Broker, name: string): Promise<number> {
+  return (await asks(broker, "", { tenant: "meet", name, title: name }, "manual")).status;
 }
 
 /** What an operator reads of a session. */
@@ -157,12 +163,9 @@ export async function shown({ origin }: Broker, path: string): Promise<Record<st
 
 /** A token for a meeting, which is made if it is not there. */
 export async function token(
-  { origin }: Broker, session: string, identity: string, role: string,
+  broker: Broker, session: string, identity: string, role: string,
 ): Promise<string> {
-  const headers = { "Content-Type": "application/json", Authorization: `Bearer ${OPERATOR}` };
-  const post = (path: string, body: object) =>
-    fetch(`${origin}/v1/sessions${path}`, { method: "POST", headers, body: JSON.stringify(body) });
-  await post("", { tenant: "meet", name: session, title: "Weekly" });
-  const made = await post(`/meet/${session}/tokens`, { identity, role });
+  await asks(broker, "", { tenant: "meet", name: session, title: "Weekly" });
+  const made = await asks(broker, `/meet/${session}/tokens`, { identity, role });
   return ((await made.json()) as { token: string }).token;
 }

@@ -12,6 +12,10 @@ export interface Etcd {
   url: string;
   /** What stands there goes with it. */
   folder: string;
+  /** Ends it without a word, as a crash would; what it keeps stays. */
+  kill(): Promise<void>;
+  /** Starts it again with what it kept, and waits until it is well. */
+  again(): Promise<void>;
   stop(): Promise<void>;
 }
 
@@ -24,6 +28,19 @@ export async function etcd(): Promise<Etcd> {
     "--listen-peer-urls", between, "--initial-advertise-peer-urls", between,
     "--initial-cluster", `default=${between}`, "--logger", "zap", "--log-level", "error",
   ];
+  let kill = await starts(url, args);
+  const stop = async () => {
+    await kill();
+    rmSync(folder, { recursive: true, force: true });
+  };
+  const again = async () => {
+    kill = await starts(url, args);
+  };
+  return { url, folder, kill: () => kill(), again, stop };
+}
+
+/** Starts it; what ends it. */
+async function starts(url: string, args: string[]): Promise<() => Promise<void>> {
   const child = spawn("etcd", args, { stdio: ["ignore", "ignore", "inherit"] });
   const failed = new Promise<never>((_, reject) => {
     child.once("error", reject);
@@ -32,10 +49,8 @@ export async function etcd(): Promise<Etcd> {
   const well = () => fetch(`${url}/health`).then((answer) => answer.text()).catch(() => "");
   await Promise.race([until("etcd is well", well, (text) => text.includes('"true"')), failed]);
   const ended = failed.catch(() => undefined);
-  const stop = async () => {
+  return async () => {
     child.kill("SIGKILL");
     await ended;
-    rmSync(folder, { recursive: true, force: true });
   };
-  return { url, folder, stop };
 }

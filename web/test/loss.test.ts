@@ -1,9 +1,13 @@
-/** Sound over a network that loses packets: redundancy brings them back, on both ways. */
+/**
+ * Sound over a network that loses packets: redundancy brings them back, on both ways. And what people
+ * see of it: how good the network is, and who speaks.
+ */
 
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import { two, type Broker } from "./brokers";
+import { accessible, button, tile } from "./couple";
 import { lossy, type Lossy } from "./lossy";
-import { enter, person, type Person } from "./people";
+import { enter, person, picture, type Person } from "./people";
 import { hears, until } from "./senses";
 
 /** Where brokers say that they are; only Bert's is there, behind the network that loses. */
@@ -23,6 +27,11 @@ beforeAll(async () => {
   [anna, bert] = await Promise.all([
     person("Anna", 520, origins), person("Bert", 1_340, origins),
   ]);
+});
+
+afterEach(async ({ task }) => {
+  if (task.result?.state !== "fail") return;
+  await Promise.all([anna, bert].filter(Boolean).map((one) => picture(one, `failed-${one.name.toLowerCase()}`)));
 });
 
 afterAll(async () => {
@@ -90,5 +99,47 @@ test("lost sound comes with the next packet, there and back", async () => {
   // stands still, 400 ms of it are 6 % of what 30 lost packets take; it does not do so every time.
   await until("little that is made up", () => madeUp(30), (part) => part < 0.05, 30_000);
   for (const broker of brokers) expect(await counted(broker, "malformed")).toBe(0);
+});
+
+/** What the bars beside a name say. */
+async function bars(one: Person, name: string): Promise<string> {
+  const all = tile(one, name).getByRole("img", { name: / connection$/ });
+  return (await all.count()) > 0 ? ((await all.getAttribute("aria-label")) ?? "") : "none";
+}
+
+/** Bars follow what was measured over seconds; a busy machine measures late. */
+const BARS_MS = 45_000;
+const isPoor = (text: string) => text === "Poor connection";
+const isBetter = (text: string) => /^(Good|Fair) connection$/.test(text);
+
+test("bars fall for whoever's network loses much, and rise when it does no more", async () => {
+  // Sound alone is what the network loses: pictures would make its part small.
+  for (const one of [anna, bert]) await button(one, "Camera off").click();
+  const both = (fits: (text: string) => boolean) => Promise.all(["Anna", "Bert (you)"].map((name) =>
+    until(`bars of ${name}`, () => bars(bert, name), fits, BARS_MS)));
+  network.loses(0);
+  await both(isBetter);
+  network.loses(2);
+  await both(isPoor);
+  await accessible(bert.page, "a poor connection");
+  await picture(bert, "poor");
+  network.loses(0);
+  await both(isBetter);
+});
+
+test("whoever makes a sound is marked as speaking, and nobody else", async () => {
+  const speaking = (one: Person, name: string) =>
+    tile(one, name).and(one.page.locator("[data-speaking=true]"));
+  const silent = (one: Person, name: string) =>
+    tile(one, name).and(one.page.locator("[data-speaking=false]"));
+  await Promise.all([speaking(anna, "Bert").waitFor(), speaking(bert, "Anna").waitFor()]);
+  await button(bert, "Mute").click();
+  await silent(anna, "Bert").waitFor();
+  await speaking(bert, "Anna").waitFor();
+  await button(anna, "Mute").click();
+  await silent(bert, "Anna").waitFor();
+  await button(bert, "Unmute").click();
+  await speaking(anna, "Bert").waitFor();
+  await silent(bert, "Anna").waitFor();
   expect([...anna.faults, ...bert.faults]).toEqual([]);
 });

@@ -8,6 +8,8 @@ const SOUND = [111, 63];
 export interface Lossy {
   /** Packets of sound that were lost on their way to the broker, and from there. */
   lost: { there: number; back: number };
+  /** From now on loses one packet of sound in `nth`; with 0 none. */
+  loses(nth: number): void;
   close(): void;
 }
 
@@ -16,14 +18,15 @@ export interface Lossy {
  * `nth`; with 0 all.
  */
 export async function lossy(near: string, far: string, nth: number): Promise<Lossy> {
+  let each = nth;
   const [host, port] = [far.split(":")[0], Number(far.split(":")[1])];
   const lost = { there: 0, back: 0 };
-  const loses = (way: keyof typeof lost, packet: Buffer) => {
+  const drops = (way: keyof typeof lost, packet: Buffer) => {
     // RFC 7983 section 7: RTP; what is encrypted of it is the payload. With padding (RFC 3550 section 5.1) there is
     // no sound in it: Chromium tries the bandwidth with bursts of these.
     const [first = 0, second = 0] = packet;
     const media = first >= 128 && first < 160 && SOUND.includes(second & 0x7f);
-    if (!media || nth === 0 || packet.readUInt16BE(2) % nth !== 0) return false;
+    if (!media || each === 0 || packet.readUInt16BE(2) % each !== 0) return false;
     lost[way] += 1;
     return true;
   };
@@ -35,16 +38,16 @@ export async function lossy(near: string, far: string, nth: number): Promise<Los
     if (!end) {
       end = createSocket("udp4");
       end.on("message", (answer) => {
-        if (!loses("back", answer)) front.send(answer, from.port, from.address);
+        if (!drops("back", answer)) front.send(answer, from.port, from.address);
       });
       ends.set(name, end);
     }
-    if (!loses("there", packet)) end.send(packet, port, host);
+    if (!drops("there", packet)) end.send(packet, port, host);
   });
   await new Promise<void>((resolve, reject) => {
     front.once("error", reject);
     front.bind(port, near, resolve);
   });
   const close = () => [front, ...ends.values()].forEach((one) => one.close());
-  return { lost, close };
+  return { lost, loses: (wanted) => (each = wanted), close };
 }

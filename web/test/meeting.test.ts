@@ -3,7 +3,7 @@
 import { expect, test } from "vitest";
 import { accessible, couple, tile } from "./couple";
 import { enter, picture } from "./people";
-import { frames, hears, sees } from "./senses";
+import { frames, hears, sees, until } from "./senses";
 
 const us = couple();
 
@@ -17,6 +17,11 @@ test("the connection is tried before joining", async () => {
   await us.anna.page.goto(`${us.brokers[0].origin}/m/meet/weekly`);
   const works = us.anna.page.locator("[data-outcome=good]");
   await works.nth(2).waitFor();
+  // Browsers let a page work with sound once somebody has touched it.
+  await us.anna.page.getByRole("heading", { name: "Join weekly" }).click();
+  const meter = us.anna.page.getByRole("img", { name: "How loud your microphone is" }).locator("div");
+  const loud = () => meter.evaluate((one) => one.getBoundingClientRect().width / one.clientWidth);
+  await until("a voice", loud, (part) => part > 0.3);
   await picture(us.anna, "prejoin");
 });
 
@@ -36,6 +41,12 @@ test("two people at two brokers see and hear each other", async () => {
   const streams = await (await fetch(`${us.brokers[0].origin}/v1/streams`)).text();
   expect(streams, "layers").toContain('meet/weekly/main/video/m1/video/1');
   await Promise.all([hears(us.anna.page, us.bert.tone), hears(us.bert.page, us.anna.tone)]);
+  await accessible(us.anna.page, "everybody");
+  // As it stands in the README: nothing is pointed at, and the networks are judged.
+  await us.anna.page.mouse.move(640, 24);
+  for (const name of ["Anna (you)", "Bert"]) {
+    await tile(us.anna, name).getByRole("img", { name: / connection$/ }).waitFor();
+  }
   await picture(us.anna, "meeting");
 });
 

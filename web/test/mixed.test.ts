@@ -1,7 +1,7 @@
 /** Two people in browsers and two GStreamer peers in one meeting, at two brokers. */
 
 import { afterAll, expect, test } from "vitest";
-import { couple, tile } from "./couple";
+import { accessible, couple, tile } from "./couple";
 import { member, type Member } from "./gstreamer";
 import { enter, picture } from "./people";
 import { hears, sees } from "./senses";
@@ -33,5 +33,8 @@ test("browsers and GStreamer see and hear each other", async () => {
   await Promise.all([gitta, georg].map((one) => one.meets(bert, us.bert.tone)));
   await Promise.all([gitta.meets(georg.id, georg.tone), georg.meets(gitta.id, gitta.tone)]);
   await picture(us.anna, "mixed");
+  georg.leave();
+  await tile(us.anna, "Georg").getByText("Connection lost…").waitFor();
+  await accessible(us.anna.page, "somebody's connection is lost");
   expect([...us.anna.faults, ...us.bert.faults]).toEqual([]);
 });

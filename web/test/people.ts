@@ -10,6 +10,9 @@ export const OUT = process.env["OUT"]
   ?? fileURLToPath(new URL("../../out/web", import.meta.url));
 const CHROMIUM = process.env["CHROMIUM"] ?? "/usr/bin/chromium";
 
+/** Those who look different; everybody else looks like the first. */
+const LIKE = ["Anna", "Bert", "Cara", "Dirk"];
+
 export interface Person {
   name: string;
   /** Hertz. */
@@ -28,6 +31,8 @@ export interface Means {
   program?: string;
   /** More arguments for it. */
   args?: string[];
+  /** Whether it has no camera. */
+  blind?: boolean;
   /** What this one chose in the page, once. */
   settings?: object;
 }
@@ -38,14 +43,16 @@ export async function person(
 ): Promise<Person> {
   const folder = mkdtempSync(`${tmpdir()}/sangam-page-`);
   writeFileSync(`${folder}/tone.wav`, sine(tone));
-  // Higher voices have warmer walls.
-  writeFileSync(`${folder}/figure.y4m`, figure(tone > 1_000 ? 0.9 : -0.9));
+  writeFileSync(`${folder}/figure.y4m`, figure(LIKE.indexOf(name)));
+  const camera = means.blind ? ["--use-fake-device-for-media-stream=device-count=0"] : [
+    "--use-fake-device-for-media-stream",
+    `--use-file-for-fake-video-capture=${folder}/figure.y4m`,
+  ];
   const browser = await chromium.launch({
     executablePath: means.program ?? CHROMIUM,
     args: [
-      "--no-sandbox", "--use-fake-ui-for-media-stream", "--use-fake-device-for-media-stream",
+      "--no-sandbox", "--use-fake-ui-for-media-stream", ...camera,
       `--use-file-for-fake-audio-capture=${folder}/tone.wav`,
-      `--use-file-for-fake-video-capture=${folder}/figure.y4m`,
       "--auto-select-desktop-capture-source=Entire screen", "--auto-accept-this-tab-capture",
       "--disable-background-networking", "--disable-component-update", "--disable-sync",
       // Cameras are for pages of this machine and of TLS; tests have neither beyond loopback.

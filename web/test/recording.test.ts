@@ -43,6 +43,7 @@ test("what was said is recorded, and its end makes it listed", async () => {
   await us.anna.page.getByText("Record this meeting").click();
   await us.bert.page.getByText("This meeting is being recorded").waitFor({ state: "detached" });
   await button(us.anna, /^Replay here/).waitFor();
+  await accessible(us.anna.page, "a list of recordings");
   await picture(us.anna, "recordings");
 });
 

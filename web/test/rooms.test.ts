@@ -39,6 +39,7 @@ test("whoever leads sees a hand there, comes, and brings all back", async () => 
   await button(us.anna, "Go to Group A").click();
   await us.anna.page.getByText("You are in Group A").waitFor();
   await together();
+  await accessible(us.bert.page, "in a private room");
   await picture(us.bert, "private-room");
   await button(us.anna, "Close Group A").click();
   await us.bert.page.getByText("You are in Group A").waitFor({ state: "detached" });
@@ -49,8 +50,14 @@ test("whoever leads sees a hand there, comes, and brings all back", async () => 
 test("drawing is asked for and granted", async () => {
   await us.anna.page.getByText("Drawing on request").click();
   await button(us.bert, "Whiteboard").click();
+  await button(us.bert, "Ask to draw").waitFor();
+  await accessible(us.bert.page, "a board to ask for");
   await button(us.bert, "Ask to draw").click();
   await us.bert.page.getByText("You are waiting to draw.").waitFor();
+  await button(us.anna, "Let Bert draw").waitFor();
+  await Promise.all([
+    accessible(us.bert.page, "waiting to draw"), accessible(us.anna.page, "somebody waits to draw"),
+  ]);
   await button(us.anna, "Let Bert draw").click();
   await us.bert.page.getByText("You are waiting to draw.").waitFor({ state: "detached" });
   expect([...us.anna.faults, ...us.bert.faults]).toEqual([]);

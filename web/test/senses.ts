@@ -134,10 +134,13 @@ export async function until<T>(
 /** Waits until a member's frames go on coming. */
 export async function sees(page: Page, name: string, patienceMs?: number, kind?: Kind): Promise<void> {
   const before = await frames(page, name, kind);
-  const more = (now: number) => now >= before + 5;
-  // A connection that was made anew counts from nothing.
-  const ask = () => frames(page, name, kind);
-  await until(`${name}'s frames after ${before}`, ask, (now) => more(now) || (now > 5 && now < before), patienceMs);
+  const goes = (stats?: RTCInboundRtpStreamStats) => {
+    const now = stats?.framesDecoded ?? 0;
+    // A connection that was made anew counts from nothing.
+    return now >= before + 5 || (now > 5 && now < before);
+  };
+  // Everything that is counted, as whoever finds none wants to know how far they came.
+  await until(`${name}'s frames after ${before}`, () => inbound(page, name, kind ?? "camera"), goes, patienceMs);
 }
 
 /** Waits until all of these tones are heard. */

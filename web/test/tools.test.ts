@@ -6,6 +6,9 @@ import { accessible, button, couple, tile } from "./couple";
 import { enter, picture } from "./people";
 import { devices, frames, hears, sees, tones, until } from "./senses";
 
+// Nobody records here: what is wanted waits.
+process.env["SANGAM_SESSIONS_ARCHIVE"] = "";
+
 const us = couple();
 
 test("a start page and a look into the mirror, for everybody", async () => {
@@ -56,6 +59,7 @@ test("hands and reactions are seen", async () => {
   await accessible(us.bert.page, "an open menu");
   await button(us.bert, "React with 🎉").click();
   await us.anna.page.getByText("🎉").waitFor();
+  await accessible(us.anna.page, "a reaction");
   await button(us.anna, /^People/).click();
   await button(us.anna, "Lower Bert's hand").click();
   await button(us.bert, "Raise your hand").waitFor();
@@ -64,12 +68,15 @@ test("hands and reactions are seen", async () => {
 test("whoever is muted by the chair is silent, whatever its page does", async () => {
   await hears(us.anna.page, us.bert.tone);
   await button(us.anna, "More for Bert").click();
+  await us.anna.page.getByRole("menuitem", { name: "Mute", exact: true }).waitFor();
+  await accessible(us.anna.page, "what may be done to somebody");
   await us.anna.page.getByRole("menuitem", { name: "Mute", exact: true }).click();
   await tile(us.anna, "Bert").getByRole("img", { name: "Microphone off" }).waitFor();
   const silent = (heard: number[]) => heard.every((one) => Math.abs(one - us.bert.tone) > 15);
   await until("silence", () => tones(us.anna.page), silent);
   await us.bert.page.keyboard.press("m");
   await us.bert.page.getByText("The chair has muted you.").waitFor();
+  await accessible(us.bert.page, "muted by the chair");
   await button(us.anna, "More for Bert").click();
   await us.anna.page.getByRole("menuitem", { name: "Let speak again" }).click();
   await button(us.bert, "Close").click();
@@ -82,6 +89,10 @@ test("the word is asked for, given, and taken in turn", async () => {
   await us.anna.page.getByText("Speaking on request").click();
   await us.bert.page.keyboard.press("m");
   await button(us.bert, /Waiting to speak, number 1/).waitFor();
+  await button(us.anna, "Let Bert speak").waitFor();
+  await Promise.all([
+    accessible(us.bert.page, "waiting to speak"), accessible(us.anna.page, "somebody waits to speak"),
+  ]);
   await picture(us.bert, "waiting");
   await button(us.anna, "Let Bert speak").click();
   await button(us.bert, "Mute").waitFor();
@@ -89,17 +100,27 @@ test("the word is asked for, given, and taken in turn", async () => {
   await us.anna.page.getByText("Speaking on request").click();
   await button(us.anna, "Silence everybody").click();
   await us.bert.page.getByText("Your turn is over.").waitFor();
+  await accessible(us.bert.page, "a turn is over");
   await button(us.bert, "Unmute").click();
   await button(us.bert, "Mute").waitFor();
 });
 
-test("a screen is shared, shown large, and gone again", async () => {
+test("a screen is shared with its sound, shown large, and gone again", async () => {
+  // Browsers of tests have one sound for everything: with the microphone off, it is the screen's.
+  await button(us.bert, "Mute").click();
+  const silent = (heard: number[]) => heard.every((one) => Math.abs(one - us.bert.tone) > 15);
+  await until("silence", () => tones(us.anna.page), silent);
   await button(us.bert, "Share your screen").click();
   await sees(us.anna.page, "Bert", 20_000, "screen");
-  await accessible(us.anna.page, "screen");
+  await hears(us.anna.page, us.bert.tone);
+  await tile(us.anna, "Bert").getByRole("img", { name: "Microphone off" }).waitFor();
+  await Promise.all([accessible(us.anna.page, "screen"), accessible(us.bert.page, "sharing a screen")]);
   await picture(us.anna, "screen");
   await button(us.bert, "Stop sharing").click();
   await tile(us.anna, "Bert's screen").waitFor({ state: "detached" });
+  await until("silence", () => tones(us.anna.page), silent);
+  await button(us.bert, "Unmute").click();
+  await button(us.bert, "Mute").waitFor();
 });
 
 test("layouts change and somebody may be pinned", async () => {
@@ -112,7 +133,18 @@ test("layouts change and somebody may be pinned", async () => {
   await tile(us.anna, "Anna (you)").hover();
   await button(us.anna, "Pin Anna (you)").click();
   await until("a small picture", width, (now) => now < 400);
+  await accessible(us.anna.page, "pinned");
   await button(us.anna, "Unpin Anna (you)").click();
+});
+
+test("a recording that is wanted where nobody records is said to wait", async () => {
+  await button(us.anna, "Recordings").click();
+  await us.anna.page.getByText("Record this meeting").click();
+  await us.anna.page.getByText("Waiting for a recorder.").waitFor();
+  await accessible(us.anna.page, "waiting for a recorder");
+  await us.anna.page.getByText("Record this meeting").click();
+  await us.anna.page.getByText("Waiting for a recorder.").waitFor({ state: "detached" });
+  await button(us.anna, "Close").click();
 });
 
 test("whoever dictates switches the keys off", async () => {

@@ -40,6 +40,7 @@ test("a page left open over an upgrade says so, and its meeting goes on", async 
   us.brokers[1] = await us.brokers[1].again({ SANGAM_PAGE_FOLDER: newer });
   await us.bert.page.getByText("A newer version of this page is here.").waitFor();
   await Promise.all([sees(us.anna.page, "Bert"), sees(us.bert.page, "Anna")]);
+  await accessible(us.bert.page, "a newer page is here");
   await picture(us.bert, "upgrade");
   expect(await us.anna.page.getByText("A newer version of this page is here.").count()).toBe(0);
 });

@@ -68,6 +68,10 @@ export async function devices(): Promise<Devices> {
 /** Calls back with the loudness of a track, 0 to 1, until what it returns is called. */
 export function listen(track: MediaStreamTrack, tell: (level: number) => void): () => void {
   const context = new AudioContext();
+  // Browsers may want a click before they let a page work with sound.
+  const wake = () => void context.resume().catch(() => undefined);
+  addEventListener("pointerdown", wake);
+  addEventListener("keydown", wake);
   const source = context.createMediaStreamSource(new MediaStream([track]));
   const analyser = context.createAnalyser();
   analyser.fftSize = 512;
@@ -84,6 +88,8 @@ export function listen(track: MediaStreamTrack, tell: (level: number) => void): 
   frame = requestAnimationFrame(look);
   return () => {
     cancelAnimationFrame(frame);
+    removeEventListener("pointerdown", wake);
+    removeEventListener("keydown", wake);
     void context.close();
   };
 }

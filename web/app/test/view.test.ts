@@ -47,7 +47,19 @@ test("pictures are as large as the window lets them be", () => {
   expect(grid(2, 1_600, 900).across).toBe(2);
   expect(grid(2, 400, 900).across).toBe(1);
   expect(grid(9, 1_600, 900).across).toBe(3);
-  expect(grid(0, 0, 0)).toEqual({ across: 1, tall: 0 });
+  expect(grid(0, 0, 0)).toEqual({ across: 1, wide: 0, tall: 0 });
+});
+
+test("pictures lose little of their sides, and nobody's head", () => {
+  for (const [width, height] of [[1_600, 900], [920, 660], [390, 640], [1_920, 300]] as const) {
+    for (const count of [1, 2, 3, 5, 9]) {
+      const { across, wide, tall } = grid(count, width, height);
+      expect(wide / tall).toBeLessThan(1.8);
+      expect(wide / tall).toBeGreaterThan(1.3);
+      expect(across * wide).toBeLessThanOrEqual(width);
+      expect(Math.ceil(count / across) * tall).toBeLessThanOrEqual(height);
+    }
+  }
 });
 
 test("times are read as on any player", () => {

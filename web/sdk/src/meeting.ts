@@ -15,6 +15,8 @@ import { Watch } from "./watch.ts";
 
 /** How often loudness is read. */
 const LISTEN_MS = 200;
+/** After so long without sound nobody is heard, whatever the browser still says of what came last. */
+const SILENT_MS = 500;
 /** For how long a reaction is shown, and how many at once. */
 const REACTION_MS = 5_000;
 const REACTIONS_MAX = 30;
@@ -76,6 +78,8 @@ export class Meeting {
   #others: Others;
   #watch: Watch;
   #speakers = new Speakers();
+  /** When the sound of each came last: the browser's time of it, and ours when that was new. */
+  #sounds = new WeakMap<Peer, { stamp: number; at: number }>();
   /** How good each connection was when it was judged last. */
   #judged = new WeakMap<Peer, Quality>();
   #boards = new Set<Board>();
@@ -299,13 +303,19 @@ export class Meeting {
   }
 
   #listen(): void {
+    const now = performance.now();
     const levels = new Map<MemberId, number>();
     for (const [member, player] of this.#others.players()) {
       const track = player.received.audio;
       const receiver = player.pc.getReceivers().find((one) => one.track === track);
-      levels.set(member, receiver?.getSynchronizationSources()[0]?.audioLevel ?? 0);
+      const { audioLevel = 0, timestamp: stamp = 0 } = receiver?.getSynchronizationSources()[0] ?? {};
+      // Browsers go on telling the level of who was switched off for ten seconds.
+      const before = this.#sounds.get(player);
+      const at = before?.stamp === stamp ? before.at : now;
+      this.#sounds.set(player, { stamp, at });
+      levels.set(member, now - at < SILENT_MS ? audioLevel : 0);
     }
-    if (!this.#speakers.hear(performance.now(), levels)) return;
+    if (!this.#speakers.hear(now, levels)) return;
     const { speaking, main } = this.#speakers;
     this.#change(main === undefined ? { speaking } : { speaking, speaker: main });
   }

@@ -1,6 +1,6 @@
 /** Receives everything that one member sends: sound, picture, screen and its sound. */
 
-import { classOf, Heights, type Height } from "./heights.ts";
+import { classOf, Heights, HIGHEST, type Height } from "./heights.ts";
 import { Peer, PeerError, redundant, type Door } from "./peer.ts";
 import type { Medium } from "./protocol.ts";
 import { path } from "./publisher.ts";
@@ -64,7 +64,9 @@ export class Player extends Peer {
   expect(media: ReadonlySet<Medium>): void {
     const same = media.size === this.#wanted.size && [...media].every((one) => this.#wanted.has(one));
     this.#wanted = media;
-    if (!same) this.look();
+    if (same) return;
+    this.look();
+    this.#tellIn(TELL_MS);
   }
 
   /**
@@ -73,7 +75,7 @@ export class Player extends Peer {
    */
   override notice(report: RTCStatsReport): void {
     this.#noticed += 1;
-    const known = new Set(Object.values(this.received));
+    const known = this.#known();
     let strange = false;
     for (const stat of report.values()) {
       if (stat.type !== "inbound-rtp" || typeof stat.mid !== "string") continue;
@@ -85,6 +87,13 @@ export class Player extends Peer {
       if (grew === this.#noticed && track && !known.has(track)) strange = true;
     }
     if (strange) this.look();
+  }
+
+  /** What plays where it should: the place of a screen that has ended is free for anything. */
+  #known(): ReadonlySet<MediaStreamTrack | undefined> {
+    const { audio, video, screen, screenAudio } = this.received;
+    const of = { audio: [audio], video: [video], screen: [screen, screenAudio], board: [] };
+    return new Set([...this.#wanted].flatMap((medium) => of[medium]));
   }
 
   /** Looks again what plays where. */
@@ -119,8 +128,10 @@ export class Player extends Peer {
   }
 
   async #tell(): Promise<void> {
-    const now = [...this.#shown].map(([medium, height]) => ({ mid: this.#mid(medium), height }));
-    const news = this.#heights.news(now.filter((one): one is Height => one.mid !== null));
+    const shown = [...this.#shown].filter(([medium]) => this.#wanted.has(medium));
+    const now = shown.map(([medium, height]) => ({ mid: this.#mid(medium), height }));
+    const known = now.filter((one): one is Height => one.mid !== null);
+    const news = this.#heights.news([...known, ...this.#free(known)]);
     if (news.length === 0) return;
     try {
       await this.tell(news);
@@ -130,6 +141,17 @@ export class Player extends Peer {
       const refused = error instanceof PeerError && error.status >= 400 && error.status < 429;
       if (!refused) this.#tellIn(TELL_AGAIN_MS);
     }
+  }
+
+  /**
+   * Places that were hidden and in which nothing is wanted any more, such as that of a screen that has
+   * ended: whatever plays there next has to come, as it is found by its packets.
+   */
+  #free(known: readonly Height[]): Height[] {
+    const mids = this.pc.getTransceivers().flatMap(({ mid }) => mid ?? []);
+    const hidden = mids.filter((mid) =>
+      this.#heights.isHidden(mid) && !known.some((one) => one.mid === mid));
+    return hidden.map((mid) => ({ mid, height: HIGHEST }));
   }
 
   #mid(medium: Shown): string | null {

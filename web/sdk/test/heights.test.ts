@@ -11,8 +11,10 @@ test("only what is new is told, and what was not taken again", () => {
   const now = [{ mid: "2", height: 180 }, { mid: "3", height: 0 }];
   expect(heights.news(now), "nothing was told yet").toEqual(now);
   expect(heights.news(now), "nor taken").toEqual(now);
+  expect(heights.isHidden("3")).toBe(false);
   heights.told(now);
   expect(heights.news(now)).toEqual([]);
+  expect(["2", "3", "4"].map((mid) => heights.isHidden(mid))).toEqual([false, true, false]);
   expect(heights.news([{ mid: "2", height: 360 }, { mid: "3", height: 0 }]))
     .toEqual([{ mid: "2", height: 360 }]);
 });

@@ -3,7 +3,7 @@
 import { useEffect, useRef, useState } from "react";
 import { useTranslation } from "react-i18next";
 import { TileView, type TileProps } from "./TileView";
-import { grid, type Stage, type Tile } from "./view";
+import { GAP, grid, type Stage, type Tile } from "./view";
 
 export interface StageProps extends Pick<TileProps, "view" | "meeting"> {
   stage: Stage;
@@ -51,13 +51,17 @@ function Grid({ tiles, show }: { tiles: Tile[]; show(tile: Tile): React.ReactNod
     fit();
     return () => observer.disconnect();
   }, []);
-  const { across, tall } = grid(tiles.length, size.width, size.height);
+  const { across, wide, tall } = grid(tiles.length, size.width, size.height);
   return (
-    <div
-      ref={box} className="grid size-full min-h-0 content-center gap-3 p-0.5"
-      style={{ gridTemplateColumns: `repeat(${across}, minmax(0, 1fr))`, gridAutoRows: `${tall}px` }}
-    >
-      {tiles.map((tile) => show(tile))}
+    <div ref={box} className="flex size-full min-h-0 items-center justify-center p-0.5">
+      <div
+        className="flex shrink-0 flex-wrap justify-center"
+        style={{ gap: `${GAP}px`, width: `${across * (wide + GAP)}px` }}
+      >
+        {tiles.map((tile) => (
+          <div key={tile.key} style={{ width: `${wide}px`, height: `${tall}px` }}>{show(tile)}</div>
+        ))}
+      </div>
     </div>
   );
 }

@@ -11,7 +11,7 @@ import { hue, initials, isReplayed, type Tile } from "./view";
 const BARS = {
   good: { icon: Signal, color: "text-accent" },
   fair: { icon: SignalMedium, color: "text-warn" },
-  poor: { icon: SignalLow, color: "text-warn" },
+  poor: { icon: SignalLow, color: "text-stop" },
 } as const;
 
 export interface TileProps {
@@ -102,5 +102,10 @@ function Bars({ view, member }: { view: View; member: string }) {
   const quality = view.quality.get(member);
   if (!quality) return null;
   const { icon: Icon, color } = BARS[quality];
-  return <Icon size={14} className={`shrink-0 ${color}`} role="img" aria-label={t(`quality.${quality}`)} />;
+  return (
+    <span role="img" aria-label={t(`quality.${quality}`)} className="relative shrink-0">
+      <Signal size={16} aria-hidden className="text-dim opacity-40" />
+      <Icon size={16} aria-hidden className={`absolute inset-0 ${color}`} />
+    </span>
+  );
 }

@@ -156,23 +156,26 @@ function tilesOf(view: View, member: Member): Tile[] {
 }
 
 /** Pixels between pictures, and around all of them. */
-const GAP = 12;
+export const GAP = 12;
 
 /**
- * Columns and height of the rows of a grid in which pictures of 16:9 are as large as they can be.
- * Pictures may grow up to 4:3 where there is room: that cuts little off their sides.
+ * How many pictures of 16:9 stand side by side, and their size, so that they are as large as they can
+ * be. They may grow up to 4:3 where there is room: that cuts little off their sides. None gets wider, as
+ * that would cut off heads.
  */
 export function grid(count: number, width: number, height: number) {
-  let best = { across: 1, tall: 0, size: 0 };
+  let best = { across: 1, wide: 0, tall: 0, size: 0 };
   for (let across = 1; across <= Math.max(1, count); across++) {
     const rows = Math.ceil(count / across);
-    const wide = (width - GAP * across) / across;
+    const room = (width - GAP * across) / across;
     const high = (height - GAP * rows) / rows;
-    const size = Math.min(wide, high * (16 / 9));
-    const tall = Math.max(1, Math.floor(Math.min(high, wide * (3 / 4))));
-    if (size > best.size) best = { across, tall, size };
+    const size = Math.min(room, high * (16 / 9));
+    const tall = Math.max(1, Math.floor(Math.min(high, room * (3 / 4))));
+    const wide = Math.max(1, Math.floor(Math.min(room, tall * (16 / 9))));
+    if (size > best.size) best = { across, wide, tall, size };
   }
-  return { across: best.across, tall: best.tall };
+  const { across, wide, tall } = best;
+  return { across, wide, tall };
 }
 
 /** Up to two letters that stand for a name, in any script. */

@@ -13,7 +13,10 @@ export function Meter({ track, label }: { track: MediaStreamTrack | undefined; l
   }, [track]);
   return (
     <div role="img" aria-label={label} className="h-2 overflow-hidden rounded-full bg-soft">
-      <div ref={bar} className="h-full origin-left scale-x-0 rounded-full bg-accent" />
+      <div
+        ref={bar} style={{ transform: "scaleX(0)" }}
+        className="h-full origin-left rounded-full bg-accent"
+      />
     </div>
   );
 }

@@ -7,6 +7,7 @@ import { Button, Input, Label, TextField } from "react-aria-components";
 import { useTranslation } from "react-i18next";
 import { devices, type Devices as Known } from "../media";
 import { Picture } from "../meeting/Picture";
+import { refusal } from "../refusal";
 import type { Link } from "../route";
 import type { Settings } from "../settings";
 import { Choice } from "../ui/Choice";
@@ -44,6 +45,7 @@ export function PreJoin(props: PreJoinProps) {
     event.preventDefault();
     enter({ audio, video });
   };
+  const refused = problem && refusal(problem, t);
   const faults = [video.fault && `camera_${video.fault}`, audio.fault && `microphone_${audio.fault}`];
   return (
     <main className="mx-auto flex min-h-full max-w-5xl flex-col gap-6 p-4 sm:p-8">
@@ -53,7 +55,7 @@ export function PreJoin(props: PreJoinProps) {
       </header>
       <div role="status" className="empty:hidden"><Old there /></div>
       <div className="my-auto grid grid-cols-[minmax(0,1fr)] gap-6
-        md:grid-cols-[minmax(0,1.35fr)_minmax(0,1fr)]">
+        md:grid-cols-[minmax(0,1.35fr)_minmax(0,1fr)] md:grid-rows-[auto_1fr]">
         <div className="flex flex-col gap-4">
           <div className="card relative aspect-video overflow-hidden">
             <Picture track={video.track} mirrored label={t("prejoin.preview")} />
@@ -81,7 +83,11 @@ export function PreJoin(props: PreJoinProps) {
           </TextField>
           <Devices settings={settings} change={change} opened={audio.track ?? video.track} />
           {faults.map((one) => one && <p key={one} role="alert" className="text-sm text-warn">{t(`device.${one}`)}</p>)}
-          {problem && <p role="alert" className="text-sm text-warn">{problem.error}. {problem.hint}</p>}
+          {refused && (
+            <p role="alert" className="text-sm text-warn">
+              {refused.hint ? `${refused.text}. ${refused.hint}` : refused.text}
+            </p>
+          )}
           {link.fault && <p role="alert" className="text-sm text-warn">{t(`login.${link.fault}`)}</p>}
           {link.parted && <p role="status" className="text-sm text-dim">{t("login.parted")}</p>}
           {login ? (
