@@ -5,93 +5,27 @@
 mod common;
 #[path = "common/flood.rs"]
 mod flood;
+#[path = "common/meeting.rs"]
+mod meeting;
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::io::Write;
 use std::net::SocketAddr;
-use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use common::{Broker, Running, run, sangam, text};
 use flood::Flood;
+use meeting::{Member, OPERATOR, closed, guarded, session};
 use sangam_client::{
     Client, ClientError, ClientOptions, Outgoing, Publisher, Received, Target, Token,
 };
 use sangam_model::{Class, Filter, MediaInfo, Topic};
 use sangam_wire::Event;
-use serde_json::{Value, json};
+use serde_json::json;
 use tempfile::TempDir;
 
 const PATIENCE: Duration = Duration::from_secs(30);
 const SHORT: Duration = Duration::from_millis(20);
-
-/// `sangam session` at a broker; its JSON.
-#[track_caller]
-fn session(broker: &Broker, args: &[&str]) -> Value {
-    common::session(broker, args).unwrap_or_else(|wrong| panic!("{args:?}: {wrong}"))
-}
-
-fn invite(broker: &Broker, identity: &str, role: &str) -> String {
-    let args = [
-        "invite",
-        "acme/weekly",
-        "--identity",
-        identity,
-        "--role",
-        role,
-    ];
-    session(broker, &args)["token"].as_str().unwrap().to_owned()
-}
-
-/// A member on the command line.
-struct Member(Running);
-
-impl Member {
-    fn start(broker: &Broker, token: &str) -> Self {
-        let server = format!("http://{}", broker.http);
-        let args = ["session", "--server", &server, "join", "acme/weekly"];
-        let mut command = sangam(&args);
-        command.env("SANGAM_TOKEN", token).stdin(Stdio::piped());
-        Self(Running::start(command))
-    }
-
-    fn joined(broker: &Broker, identity: &str, role: &str) -> Self {
-        let mut member = Self::start(broker, &invite(broker, identity, role));
-        member.wait("state");
-        member
-    }
-
-    /// The next frame of this type.
-    #[track_caller]
-    fn wait(&mut self, kind: &str) -> Value {
-        self.until(|frame| frame["type"] == kind)
-    }
-
-    #[track_caller]
-    fn until(&mut self, wanted: impl Fn(&Value) -> bool) -> Value {
-        loop {
-            let frame = self.0.json_line();
-            if wanted(&frame) {
-                return frame;
-            }
-        }
-    }
-
-    fn say(&mut self, command: &Value) {
-        let stdin = self.0.child.stdin.as_mut().unwrap();
-        writeln!(stdin, "{command}").unwrap();
-    }
-
-    /// Asks, and waits until it is done.
-    #[track_caller]
-    fn ask(&mut self, mut command: Value) {
-        command["id"] = json!(7);
-        self.say(&command);
-        let answer = self.until(|frame| frame["id"] == 7);
-        assert_eq!(answer["type"], "done", "{command}: {answer}");
-    }
-}
 
 fn client(udp: SocketAddr, token: Option<&str>) -> Client {
     let options = ClientOptions {
@@ -205,16 +139,6 @@ fn heard(by: &mut Client) -> bool {
     heard
 }
 
-/// What a broker has turned away for want of a floor.
-fn closed(broker: &Broker) -> u64 {
-    let (_, metrics) = broker.get("/metrics");
-    let lines = metrics
-        .lines()
-        .filter(|line| line.contains("reason=\"gate_closed\""));
-    let counts = lines.filter_map(|line| line.rsplit(' ').next()?.parse::<u64>().ok());
-    counts.sum()
-}
-
 #[test]
 fn a_client_without_the_floor_is_heard_by_nobody_and_with_it_by_all() {
     let broker = Broker::start(&[]);
@@ -227,7 +151,7 @@ fn a_client_without_the_floor_is_heard_by_nobody_and_with_it_by_all() {
     voice.is_not_heard((&mut listener, &broker));
 
     anna.ask(json!({ "do": "request", "medium": "audio" }));
-    let granted = |frame: &Value| frame["events"][0]["event"] == "granted";
+    let granted = |frame: &serde_json::Value| frame["events"][0]["event"] == "granted";
     assert_eq!(chair.until(granted)["events"][0]["member"], "m2");
     voice.is_heard(&mut listener);
 
@@ -307,26 +231,6 @@ fn a_broker_that_heard_nothing_of_a_session_lets_no_member_be_heard() {
     let _server = Broker::start(&["--config", &config, "--link", &link]);
     voice.is_heard(&mut listener);
 }
-
-/// A folder with keys, and a configuration that asks for tokens.
-fn guarded(folder: &std::path::Path) -> String {
-    let at = |name: &str| folder.join(name).display().to_string();
-    let made = run(&["token", "key", "--out", &at("tokens")]);
-    assert!(made.status.success(), "{}", text(&made.stderr));
-    let config = format!(
-        "[auth]\nrequired = true\nkeys = [\"{}\"]\nleeway_s = 0\n\
-         [api]\ntoken = \"0123456789abcdef\"\n\
-         [sessions]\nenabled = true\nkey = \"{}\"\n\
-         [broker]\ndata_dir = \"{}\"\n",
-        at("tokens.pub"),
-        at("tokens.key"),
-        at("data")
-    );
-    fs::write(folder.join("sangam.toml"), config).unwrap();
-    at("sangam.toml")
-}
-
-const OPERATOR: [&str; 2] = ["--api-token", "0123456789abcdef"];
 
 #[test]
 fn a_token_lets_a_member_reach_its_own_topics_and_a_changed_one_nothing() {

@@ -3,12 +3,20 @@
 #![allow(clippy::unwrap_used, reason = "helpers of a test fail like a test")]
 
 mod common;
+#[path = "common/meeting.rs"]
+mod meeting;
 
+use std::io::Write;
 use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use common::{Broker, Running, clip, sangam, text};
-use serde_json::Value;
+use meeting::{Member, OPERATOR, closed, guarded, session};
+use serde_json::{Value, json};
 
+const PATIENCE: Duration = Duration::from_secs(60);
+const PAUSE: Duration = Duration::from_millis(20);
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/gstreamer/webrtc.py");
 
 fn gstreamer(what: &str, url: &str, more: &[&str]) -> Command {
@@ -26,19 +34,87 @@ fn url(broker: &Broker, verb: &str, topic: &str) -> String {
 
 /// Publishes with GStreamer until the end of the test; connected when this returns.
 fn publisher(broker: &Broker, topic: &str, video: &str) -> Running {
-    let url = url(broker, "whip", topic);
-    let mut running = Running::start(gstreamer("publish", &url, &["--video", video]));
+    publishes(broker, topic, &["--video", video])
+}
+
+fn publishes(broker: &Broker, topic: &str, more: &[&str]) -> Running {
+    connected(gstreamer("publish", &url(broker, "whip", topic), more))
+}
+
+fn connected(command: Command) -> Running {
+    let mut running = Running::start(command);
     while running.json_line()["event"] != "connected" {}
     running
+}
+
+/// GStreamer plays until the end of the test, and tells what it has decoded.
+struct Listener(Running);
+
+impl Listener {
+    fn start(broker: &Broker, topic: &str, token: &str) -> Self {
+        let more = ["--token", token, "--frames", "1000000", "--seconds", "600"];
+        let mut command = gstreamer("play", &url(broker, "whep", topic), &more);
+        command.stdin(Stdio::piped());
+        Self(connected(command))
+    }
+
+    /// Pictures, or sounds, that it has decoded.
+    fn count(&mut self, what: &str) -> u64 {
+        writeln!(self.0.child.stdin.as_mut().unwrap(), "count").unwrap();
+        loop {
+            let line = self.0.json_line();
+            if line["event"] == "count" {
+                return line[what].as_u64().unwrap();
+            }
+        }
+    }
+
+    #[track_caller]
+    fn decodes_more(&mut self, what: &str) {
+        let before = self.count(what);
+        until(what, || self.count(what) >= before + 20);
+    }
+
+    /// What was on its way has come, and nothing follows, while a broker turns away what is sent.
+    #[track_caller]
+    fn decodes_no_more(&mut self, what: &str, at: &Broker) {
+        until(what, || {
+            let before = self.count(what);
+            turns_away(at, 60);
+            self.count(what) == before
+        });
+    }
+}
+
+/// Waits until a broker has turned away so many more packets for want of a floor.
+#[track_caller]
+fn turns_away(broker: &Broker, packets: u64) {
+    let before = closed(broker);
+    until("nothing is turned away", || {
+        closed(broker) >= before + packets
+    });
+}
+
+#[track_caller]
+fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let end = Instant::now() + PATIENCE;
+    while !holds() {
+        assert!(Instant::now() < end, "in vain: {what}");
+        thread::sleep(PAUSE);
+    }
 }
 
 /// Plays with GStreamer until it has decoded pictures and sounds.
 #[track_caller]
 fn plays(broker: &Broker, topic: &str, video: &str) {
+    plays_with(broker, topic, (video, &[]));
+}
+
+#[track_caller]
+fn plays_with(broker: &Broker, topic: &str, (video, more): (&str, &[&str])) {
     let url = url(broker, "whep", topic);
-    let output = gstreamer("play", &url, &["--video", video])
-        .output()
-        .unwrap();
+    let more = [&["--video", video][..], more].concat();
+    let output = gstreamer("play", &url, &more).output().unwrap();
     let lines = text(&output.stdout);
     assert!(output.status.success(), "{lines}\n{}", text(&output.stderr));
     if video != "none" {
@@ -58,6 +134,23 @@ fn gstreamer_publishes_and_plays_across_two_brokers() {
     plays(&second, "test/vp8", "vp8");
     let _h264 = publisher(&second, "test/h264", "h264");
     plays(&second, "test/h264", "h264");
+}
+
+#[test]
+fn gstreamer_without_udp_publishes_and_plays_by_tcp() {
+    let broker = Broker::start(&[]);
+    let _publisher = publishes(&broker, "test/tcp", &["--tcp"]);
+    plays_with(&broker, "test/tcp", ("vp8", &["--tcp"]));
+    let (_, metrics) = broker.get("/metrics");
+    let counted = |name: &str| {
+        let of = |line: &&str| line.starts_with(name);
+        let line = metrics.lines().find(of).unwrap();
+        line.rsplit(' ').next().unwrap().parse::<u64>().unwrap()
+    };
+    assert!(
+        counted("sangam_webrtc_tcp_accepted_total") >= 2,
+        "{metrics}"
+    );
 }
 
 #[test]
@@ -170,6 +263,60 @@ fn a_token_grants_its_own_topics_and_no_others() {
     assert_eq!(refused("whip", "test/bert", Some(token)), Some(403));
     assert_eq!(refused("whip", "other/anna", Some(token)), Some(403));
     assert_eq!(refused("whip", "test/anna", Some(token)), None);
+}
+
+/// It may publish as far as its token says, and holds no floor.
+#[test]
+fn what_a_hostile_peer_sends_without_the_floor_reaches_nobody() {
+    let folder = tempfile::tempdir().unwrap();
+    let broker = Broker::start(&["--config", &guarded(folder.path())]);
+    let as_operator = |args: &[&str]| session(&broker, &[args, &OPERATOR[..]].concat());
+    as_operator(&["create", "acme/weekly"]);
+    let member = |identity: &str, role: &str| {
+        let who = ["--identity", identity, "--role", role];
+        let made = as_operator(&[&["invite", "acme/weekly"][..], &who].concat());
+        let mut member = Member::start(&broker, made["token"].as_str().unwrap());
+        member.wait("state");
+        member
+    };
+    let (mut chair, mut anna) = (member("chair", "chair"), member("anna", "participant"));
+    let key = folder.path().join("tokens.key").display().to_string();
+    let issued = |right: &str| {
+        let who = [
+            "token", "issue", "--key", &key, "--sub", "mallory", right, "acme/#",
+        ];
+        let output = common::run(&who);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        text(&output.stdout).trim().to_owned()
+    };
+    let token = issued("--publish");
+    let sends = |topic: &str, more: &[&str]| {
+        let more = [&["--token", &token, "--seconds", "600"][..], more].concat();
+        publishes(&broker, topic, &more)
+    };
+    let _sound = sends("acme/weekly/main/audio/m2", &["--video", "none"]);
+    turns_away(&broker, 1);
+    let _picture = sends("acme/weekly/main/video/m2", &["--tone", "0"]);
+    let mut bert = Listener::start(&broker, "acme/weekly/main/+/m2", &issued("--subscribe"));
+    turns_away(&broker, 100);
+    assert_eq!((bert.count("sounds"), bert.count("frames")), (0, 0));
+
+    anna.ask(json!({ "do": "request", "medium": "audio" }));
+    bert.decodes_more("sounds");
+    // Now it is pictures alone.
+    turns_away(&broker, 60);
+    assert_eq!(bert.count("frames"), 0, "one floor opens no other");
+    anna.ask(json!({ "do": "request", "medium": "video" }));
+    bert.decodes_more("frames");
+
+    chair.ask(json!({ "do": "mute", "member": "m2", "medium": "audio", "muted": true }));
+    bert.decodes_no_more("sounds", &broker);
+    bert.decodes_more("frames");
+    chair.ask(json!({ "do": "revoke", "member": "m2", "medium": "video" }));
+    bert.decodes_no_more("frames", &broker);
+
+    chair.ask(json!({ "do": "grant", "member": "m2", "medium": "video" }));
+    bert.decodes_more("frames");
 }
 
 #[test]

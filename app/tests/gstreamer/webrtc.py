@@ -1,17 +1,19 @@
 #!/usr/bin/python3
 """A WebRTC peer that nobody here wrote: GStreamer's webrtcbin with WHIP or WHEP around it.
 
-    webrtc.py publish URL [--video vp8|h264|none] [--token TOKEN] [--tone HZ] [--seconds N]
-    webrtc.py play    URL [--video vp8|h264|none] [--token TOKEN] [--tone HZ] [--frames N] [--seconds N]
+    webrtc.py publish URL [--video vp8|h264|none] [--token TOKEN] [--tone HZ] [--tcp] [--seconds N]
+    webrtc.py play    URL [--video vp8|h264|none] [--token TOKEN] [--tone HZ] [--tcp] [--frames N] [--seconds N]
 
 Prints a line of JSON when it is connected and one at the end. `play` ends with 0 as soon as it has
 decoded so many frames of video (if it wants any) and as many buffers of sound; with a tone, as soon
-as that is the loudest in what it hears. A tone of 0 publishes no sound.
+as that is the loudest in what it hears. Until then it answers each line that it is sent with what it
+has decoded so far. A tone of 0 publishes no sound. With --tcp it has no UDP.
 """
 
 import argparse
 import array
 import cmath
+import ctypes
 import hashlib
 import json
 import re
@@ -106,6 +108,11 @@ class Peer:
         self.pipeline = Gst.Pipeline.new()
         self.webrtc = Gst.ElementFactory.make("webrtcbin")
         self.webrtc.set_property("bundle-policy", GstWebRTC.WebRTCBundlePolicy.MAX_BUNDLE)
+        if arguments.tcp:
+            ice = self.webrtc.get_property("ice-agent")
+            # webrtcbin (1.22) gives away the reference that it needs itself.
+            ctypes.CDLL("libgobject-2.0.so.0").g_object_ref(ctypes.c_void_p(hash(ice)))
+            ice.set_property("ice-udp", False)
         self.pipeline.add(self.webrtc)
         self.posted = False
         self.webrtc.connect("notify::ice-gathering-state", self.gathered)
@@ -155,6 +162,13 @@ class Peer:
             if kind != "none":
                 self.webrtc.emit("add-transceiver", only, Gst.Caps.from_string(CAPS[kind]))
         self.webrtc.connect("pad-added", self.pad)
+        GLib.io_add_watch(sys.stdin, GLib.PRIORITY_DEFAULT, GLib.IO_IN | GLib.IO_HUP, self.asked)
+
+    def asked(self, stdin, _):
+        line = stdin.readline()
+        if line:
+            say(event="count", frames=self.frames, sounds=self.sounds)
+        return bool(line)
 
     def pad(self, _, pad):
         if pad.get_direction() != Gst.PadDirection.SRC:
@@ -297,6 +311,7 @@ def main():
     parser.add_argument("--video", choices=["vp8", "h264", "none"], default="vp8")
     parser.add_argument("--token")
     parser.add_argument("--tone", type=int)
+    parser.add_argument("--tcp", action="store_true")
     parser.add_argument("--frames", type=int, default=25)
     parser.add_argument("--seconds", type=int, default=30)
     arguments = parser.parse_args()
