@@ -7,8 +7,6 @@ const PER_S = 15;
 const FRAMES = 30;
 /** Pixels to either side. */
 const SWAY = 8;
-/** In these frames the eyes are closed. */
-const BLINKS = [17, 18];
 
 /** A second of a sine, which the browser repeats without end. */
 export function tone(hertz: number): Buffer {
@@ -56,12 +54,12 @@ const DARK: Color = [46, 38, 40];
 /** Two seconds of somebody before a wall, as YUV4MPEG2; there are four who look different. */
 export function figure(person: number): Buffer {
   const look = LOOKS[person] ?? LOOKS[0]!;
-  const [awake, blinking] = [still(look, true), still(look, false)];
+  const whole = still(look);
   const parts = [Buffer.from(`YUV4MPEG2 W${WIDTH} H${HEIGHT} F${PER_S}:1 Ip A1:1 C420jpeg\n`)];
   for (let n = 0; n < FRAMES; n++) {
     // Colours have half of the points: an even step moves all alike.
     const step = SWAY + 2 * Math.round((SWAY / 2) * Math.sin((2 * Math.PI * n) / FRAMES));
-    parts.push(Buffer.from("FRAME\n"), ...window(BLINKS.includes(n) ? blinking : awake, step));
+    parts.push(Buffer.from("FRAME\n"), ...window(whole, step));
   }
   return Buffer.concat(parts);
 }
@@ -72,12 +70,12 @@ interface Plane {
 }
 
 /** A picture that is wider than what is shown of it. */
-function still(look: Look, open: boolean): Plane[] {
+function still(look: Look): Plane[] {
   const width = WIDTH + 2 * SWAY;
   const [luma, blue, red] = [Buffer.alloc(width * HEIGHT), ...[0, 1].map(() => Buffer.alloc((width * HEIGHT) / 4))];
   for (let y = 0; y < HEIGHT; y++) {
     for (let x = 0; x < width; x++) {
-      const [r, g, b] = smooth(x, y, look, open);
+      const [r, g, b] = smooth(x, y, look);
       // BT.601, of which WebRTC takes cameras to be.
       luma![y * width + x] = 16 + 0.257 * r + 0.504 * g + 0.098 * b;
       if (x % 2 || y % 2) continue;
@@ -101,11 +99,11 @@ function window(planes: Plane[], step: number): Buffer<ArrayBuffer>[] {
 }
 
 /** The mean of four points, so that edges have no steps. */
-function smooth(x: number, y: number, look: Look, open: boolean): Color {
+function smooth(x: number, y: number, look: Look): Color {
   const middle = WIDTH / 2 + SWAY;
   const sum = [0, 0, 0];
   for (const [right, low] of [[0.25, 0.25], [0.75, 0.25], [0.25, 0.75], [0.75, 0.75]] as const) {
-    const one = color((x + right - middle) / HEIGHT, (y + low) / HEIGHT, look, open);
+    const one = color((x + right - middle) / HEIGHT, (y + low) / HEIGHT, look);
     for (const n of [0, 1, 2]) sum[n]! += one[n]! / 4;
   }
   return sum as unknown as Color;
@@ -114,11 +112,11 @@ function smooth(x: number, y: number, look: Look, open: boolean): Color {
 const times = ([r, g, b]: Color, light: number): Color => [r * light, g * light, b * light];
 
 /** Across from the middle, down from the top, both in heights of the picture. */
-function color(x: number, y: number, look: Look, open: boolean): Color {
+function color(x: number, y: number, look: Look): Color {
   const side = Math.abs(x);
   const within = (across: number, down: number, wide: number, high: number) =>
     ((x - across) / wide) ** 2 + ((y - down) / high) ** 2 < 1;
-  const face = faced(x, y, look, open);
+  const face = faced(x, y, look);
   if (face) return face;
   if (within(0, 0.34, 0.172, 0.205)) return times(look.hair, 1.05 - 0.3 * side);
   if (within(-0.152, 0.43, 0.02, 0.036) || within(0.152, 0.43, 0.02, 0.036)) return times(look.skin, 0.88);
@@ -132,15 +130,15 @@ function color(x: number, y: number, look: Look, open: boolean): Color {
 }
 
 /** What belongs to the face; nothing elsewhere. */
-function faced(x: number, y: number, { skin, hair }: Look, open: boolean): Color | undefined {
+function faced(x: number, y: number, { skin, hair }: Look): Color | undefined {
   const side = Math.abs(x);
   const face = (side / 0.15) ** 2 + ((y - 0.41) / 0.2) ** 2;
   const fringe = 0.3 + 1.6 * (x + 0.05) ** 2;
   if (face >= 1 || y < fringe) return undefined;
-  const eye = ((side - 0.062) / 0.026) ** 2 + ((y - 0.405) / (open ? 0.016 : 0.003)) ** 2;
+  const eye = ((side - 0.062) / 0.026) ** 2 + ((y - 0.405) / 0.016) ** 2;
   if (eye < 1) {
     const iris = (side - 0.062) ** 2 + (y - 0.405) ** 2 < 0.0125 ** 2;
-    return open && !iris ? WHITE : DARK;
+    return iris ? DARK : WHITE;
   }
   const brow = y - (0.368 + 2.2 * (side - 0.062) ** 2);
   if (side > 0.03 && side < 0.096 && Math.abs(brow) < 0.006) return times(hair, 0.95);
