@@ -135,7 +135,8 @@ async fn server() -> std::net::SocketAddr {
     };
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    tokio::spawn(async move { axum::serve(listener, routes::<()>(view)).await });
+    let router = routes::<()>(view).into_router();
+    tokio::spawn(async move { axum::serve(listener, router).await });
     address
 }
 
