@@ -169,8 +169,8 @@ fn shows(player: &Peer, wanted: impl Fn(usize) -> bool) -> bool {
     wanted.count() == LAST
 }
 
-/// Nothing is missing but what the path has lost (or a busy machine has shed), times go on, and each
-/// layer begins with a key frame; how often that was seen.
+/// Nothing is missing but what the path has lost (or a busy machine has shed), times go on, and
+/// each layer begins with a key frame; how often that was seen.
 #[track_caller]
 fn changes(stage: &Stage, player: &Peer) -> usize {
     let mut packets = player.pictures();

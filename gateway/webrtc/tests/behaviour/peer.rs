@@ -10,7 +10,7 @@ use str0m::channel::ChannelId;
 use str0m::media::{Direction, MediaKind, Mid, Pt, Rid, Simulcast, SimulcastLayer};
 use str0m::net::{Protocol, Receive, TcpType, Transmit};
 use str0m::rtp::{ExtensionValues, RtpPacket, RtpWrite};
-use str0m::{Candidate, Event, Input, Output, Rtc};
+use str0m::{Candidate, Event, Input, Output, Rtc, RtcError};
 
 use crate::bottleneck::Bottleneck;
 use crate::stage::PATIENCE;
@@ -408,7 +408,12 @@ impl Peer {
 
     fn drain(&mut self) {
         loop {
-            match self.rtc.poll_output().unwrap() {
+            let output = match self.rtc.poll_output() {
+                // The end came before the data channel was open, which the library holds an error.
+                Err(RtcError::Sctp(_)) => return self.closed = true,
+                output => output.unwrap(),
+            };
+            match output {
                 Output::Timeout(_) => return,
                 Output::Transmit(transmit) => self.write(&transmit),
                 Output::Event(Event::Connected) => self.connected = true,
