@@ -100,7 +100,7 @@ fn until(what: &str, mut holds: impl FnMut() -> bool) {
     let end = Instant::now() + PATIENCE;
     while !holds() {
         assert!(Instant::now() < end, "in vain: {what}");
-        thread::sleep(PAUSE);
+        thread::park_timeout(PAUSE);
     }
 }
 

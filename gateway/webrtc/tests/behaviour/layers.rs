@@ -3,7 +3,9 @@
 use std::time::{Duration, Instant};
 
 use sangam_webrtc::{JoinError, SHOWN_MAX, Shown};
+use str0m::rtp::RtpPacket;
 
+use crate::bottleneck::Bottleneck;
 use crate::peer::{Kind, LOWEST_HEIGHT, Peer};
 use crate::stage::{Stage, until};
 
@@ -144,6 +146,85 @@ fn heights_of_nothing_are_refused_and_so_are_too_many() {
     stage.gateway.leave(id).unwrap();
     let gone = stage.gateway.show(id, shown(&player, 180));
     assert_eq!(gone, Err(JoinError::Unknown));
+}
+
+/// Packets of a picture in each layer and bytes of each: 100, 280 and 960 kb/s.
+const PICTURES: [(usize, usize); 3] = [(1, 500), (2, 700), (6, 800)];
+/// Bits per second, more than all layers together.
+const WIDE: u64 = 50_000_000;
+/// Carries the lowest layer, and not the next.
+const NARROW: u64 = 200_000;
+
+fn layer(packet: &RtpPacket) -> Option<usize> {
+    let of = |(_, bytes): &(usize, usize)| *bytes == packet.payload.len();
+    PICTURES.iter().position(of)
+}
+
+/// Whether the last pictures were all of layers that are wanted.
+fn shows(player: &Peer, wanted: impl Fn(usize) -> bool) -> bool {
+    const LAST: usize = 40;
+    let pictures = player.pictures();
+    let last = pictures.iter().rev().take(LAST);
+    let wanted = last.filter(|one| layer(one).is_some_and(&wanted));
+    wanted.count() == LAST
+}
+
+/// Nothing is missing but what the path has lost (or a busy machine has shed), times go on, and
+/// each layer begins with a key frame; how often that was seen.
+#[track_caller]
+fn changes(stage: &Stage, player: &Peer) -> usize {
+    let mut packets = player.pictures();
+    packets.sort_by_key(|packet| *packet.seq_no);
+    packets.dedup_by_key(|packet| *packet.seq_no);
+    let path = player.path.as_ref().unwrap();
+    let (mut changes, mut unknown) = (0, 0);
+    for pair in packets.windows(2) {
+        let (before, after) = (pair[0], pair[1]);
+        let missing = *before.seq_no + 1..*after.seq_no;
+        let next = missing.is_empty();
+        let lost = |sequence: &u64| path.has_lost(*after.header.ssrc, *sequence as u16);
+        unknown += missing.filter(|sequence| !lost(sequence)).count() as u64;
+        let step = after.header.timestamp.wrapping_sub(before.header.timestamp);
+        assert!(step < 10 * 90_000, "the time goes on by {step}");
+        if next && layer(before) != layer(after) {
+            let begins = after.payload[0] & 0x10 != 0 && after.payload[4] & 1 == 0;
+            assert!(begins, "{:?} in the middle of a picture", layer(after));
+            changes += 1;
+        }
+    }
+    assert!(unknown <= stage.shed(), "{unknown} packets are missing");
+    changes
+}
+
+#[test]
+fn a_player_whose_path_narrows_gets_the_lowest_layer_and_a_higher_one_when_it_is_wide_again() {
+    let stage = Stage::new();
+    let mut publisher = Peer::new(Kind::SendsLayers(3));
+    let mut player = Peer::new(Kind::Receives);
+    player.path = Some(Bottleneck::new(WIDE));
+    stage.publish(&mut publisher, "demo/anna");
+    stage.play(&mut player, "demo/anna");
+    let (mut next, mut asked) = (Instant::now(), 0);
+    let mut frame = move || {
+        if Instant::now() < next {
+            return;
+        }
+        // Never two at once: what the path carries would be judged by that.
+        next = Instant::now() + Duration::from_millis(40);
+        let key = publisher.key_requests > asked;
+        asked = publisher.key_requests;
+        publisher.film(&PICTURES, key);
+    };
+    let high = |player: &Peer| shows(player, |layer| layer > 0);
+    let low = |player: &Peer| shows(player, |layer| layer == 0);
+    player.until_with("a higher layer", high, &mut frame);
+    player.path.as_mut().unwrap().carry(NARROW);
+    player.until_with("the lowest layer", low, &mut frame);
+    player.path.as_mut().unwrap().carry(WIDE);
+    player.until_with("a higher layer again", high, &mut frame);
+    let seen = changes(&stage, &player);
+    assert!(seen >= 2, "{seen} changes without a loss");
+    assert!(stage.count("layer_switches") >= 3);
 }
 
 #[test]

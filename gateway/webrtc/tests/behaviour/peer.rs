@@ -10,8 +10,9 @@ use str0m::channel::ChannelId;
 use str0m::media::{Direction, MediaKind, Mid, Pt, Rid, Simulcast, SimulcastLayer};
 use str0m::net::{Protocol, Receive, TcpType, Transmit};
 use str0m::rtp::{ExtensionValues, RtpPacket, RtpWrite};
-use str0m::{Candidate, Event, Input, Output, Rtc};
+use str0m::{Candidate, Event, Input, Output, Rtc, RtcError};
 
+use crate::bottleneck::Bottleneck;
 use crate::stage::PATIENCE;
 
 /// What a peer offers.
@@ -44,6 +45,8 @@ pub(crate) struct Peer {
     channel: ChannelId,
     /// Of sound, and of each layer of the picture.
     sequences: [u64; 4],
+    /// Pictures of each layer.
+    shown: [u16; 3],
     timestamp: u32,
     pub(crate) connected: bool,
     pub(crate) closed: bool,
@@ -53,8 +56,12 @@ pub(crate) struct Peer {
     pub(crate) loses: usize,
     /// One in so many datagrams of media is lost on its way from here; none if 0.
     pub(crate) drops: usize,
-    /// Datagrams of media on their way from here.
-    media: usize,
+    /// One in so many datagrams of media is lost on its way here; none if 0.
+    pub(crate) misses: usize,
+    /// What all that comes here has to pass.
+    pub(crate) path: Option<Bottleneck>,
+    /// Datagrams of media on their way from here, and to here.
+    media: [usize; 2],
 }
 
 enum Way {
@@ -124,6 +131,7 @@ impl Peer {
             video,
             channel,
             sequences: [100; 4],
+            shown: [0; 3],
             timestamp: 90_000,
             connected: false,
             closed: false,
@@ -131,7 +139,9 @@ impl Peer {
             key_requests: 0,
             loses: 0,
             drops: 0,
-            media: 0,
+            misses: 0,
+            path: None,
+            media: [0; 2],
         }
     }
 
@@ -257,29 +267,57 @@ impl Peer {
 
     /// The same in a layer, so large.
     pub(crate) fn show_layer(&mut self, layer: Option<usize>, key: bool, size: usize) {
-        let place = 1 + layer.unwrap_or(0);
-        self.sequences[place] += 1;
         self.timestamp = self.timestamp.wrapping_add(3_600);
-        let (mid, sequence, timestamp) = (self.video, self.sequences[place], self.timestamp);
-        let pt = self.payload_type(mid);
-        // RFC 7741: start of a partition, a picture id; then the inverse key frame bit.
-        let id = 0x8000 | (sequence as u16 & 0x7fff);
-        let [high, low] = id.to_be_bytes();
-        let mut payload = vec![0x90, 0x80, high, low, u8::from(!key)];
-        if key {
-            // RFC 6386 section 9.1: the rest of the frame tag, the start code, width and height.
-            let height: u16 = LOWEST_HEIGHT << layer.unwrap_or(0);
-            let width = height / 9 * 16;
-            payload.extend([0, 0, 0x9d, 0x01, 0x2a]);
-            payload.extend([width.to_le_bytes(), height.to_le_bytes()].as_flattened());
-        }
-        payload.resize(size, 0x55);
-        let write = RtpWrite::new(pt, sequence.into(), timestamp, Instant::now(), payload);
-        let rid = layer.map(|layer| Rid::from(RIDS[layer]));
-        let mut api = self.rtc.direct_api();
-        let sender = api.stream_tx_by_mid(mid, rid).unwrap();
-        sender.write_rtp(write.marker(true).nackable(true));
+        self.picture(layer, key, (1, size));
         self.pass();
+    }
+
+    /// Shows a picture in layers, if there are several; in each of so many packets of so many
+    /// bytes.
+    pub(crate) fn film(&mut self, layers: &[(usize, usize)], key: bool) {
+        self.timestamp = self.timestamp.wrapping_add(3_600);
+        for (layer, packets) in layers.iter().enumerate() {
+            self.picture((layers.len() > 1).then_some(layer), key, *packets);
+        }
+        self.pass();
+    }
+
+    /// The number of the picture that was shown last.
+    pub(crate) fn filmed(&self) -> u16 {
+        self.shown[0]
+    }
+
+    /// Datagrams of media that came, lost ones and repetitions among them.
+    pub(crate) fn media(&self) -> usize {
+        self.media[1]
+    }
+
+    fn picture(&mut self, layer: Option<usize>, key: bool, (packets, size): (usize, usize)) {
+        let (place, mid) = (layer.unwrap_or(0), self.video);
+        self.shown[place] += 1;
+        let pt = self.payload_type(mid);
+        let [high, low] = (0x8000 | self.shown[place]).to_be_bytes();
+        for packet in 0..packets {
+            // RFC 7741: start of a partition, a picture id; then the inverse key frame bit.
+            let begins = if packet == 0 { 0x90 } else { 0x80 };
+            let mut payload = vec![begins, 0x80, high, low, u8::from(!key)];
+            if key && packet == 0 {
+                // RFC 6386 section 9.1: the rest of the frame tag, the start code, width and
+                // height.
+                let height: u16 = LOWEST_HEIGHT << place;
+                let width = height / 9 * 16;
+                payload.extend([0, 0, 0x9d, 0x01, 0x2a]);
+                payload.extend([width.to_le_bytes(), height.to_le_bytes()].as_flattened());
+            }
+            payload.resize(size, 0x55);
+            self.sequences[1 + place] += 1;
+            let (sequence, now) = (self.sequences[1 + place].into(), Instant::now());
+            let write = RtpWrite::new(pt, sequence, self.timestamp, now, payload);
+            let write = write.marker(packet + 1 == packets).nackable(true);
+            let rid = layer.map(|layer| Rid::from(RIDS[layer]));
+            let mut api = self.rtc.direct_api();
+            api.stream_tx_by_mid(mid, rid).unwrap().write_rtp(write);
+        }
     }
 
     /// Pictures and sounds that were received.
@@ -327,25 +365,55 @@ impl Peer {
         let mut buffer = [0; 65_536];
         while let Some((len, from)) = self.read(&mut buffer) {
             let bytes = &buffer[..len];
-            if is_media(bytes) && self.loses > 0 {
-                self.loses -= 1;
+            if is_media(bytes) && self.is_missed() {
                 continue;
             }
-            let proto = match self.way {
-                Way::Udp(_) => Protocol::Udp,
-                Way::Tcp(..) => Protocol::Tcp,
-            };
-            if let Ok(receive) = Receive::new(proto, from, self.local, bytes) {
-                let input = Input::Receive(Instant::now(), receive);
-                self.rtc.handle_input(input).unwrap();
-                self.drain();
+            match &mut self.path {
+                Some(path) => path.enter(bytes, from),
+                None => self.take(bytes, from),
             }
+            self.take_late();
+        }
+        self.take_late();
+    }
+
+    /// Whether the next datagram of media is lost on its way here.
+    fn is_missed(&mut self) -> bool {
+        self.media[1] += 1;
+        if self.loses > 0 {
+            self.loses -= 1;
+            return true;
+        }
+        self.misses > 0 && self.media[1].is_multiple_of(self.misses)
+    }
+
+    /// Takes what has passed the narrowest place of its path.
+    fn take_late(&mut self) {
+        while let Some((from, bytes)) = self.path.as_mut().and_then(Bottleneck::leave) {
+            self.take(&bytes, from);
+        }
+    }
+
+    fn take(&mut self, bytes: &[u8], from: SocketAddr) {
+        let proto = match self.way {
+            Way::Udp(_) => Protocol::Udp,
+            Way::Tcp(..) => Protocol::Tcp,
+        };
+        if let Ok(receive) = Receive::new(proto, from, self.local, bytes) {
+            let input = Input::Receive(Instant::now(), receive);
+            self.rtc.handle_input(input).unwrap();
+            self.drain();
         }
     }
 
     fn drain(&mut self) {
         loop {
-            match self.rtc.poll_output().unwrap() {
+            let output = match self.rtc.poll_output() {
+                // The end came before the data channel was open, which the library holds an error.
+                Err(RtcError::Sctp(_)) => return self.closed = true,
+                output => output.unwrap(),
+            };
+            match output {
                 Output::Timeout(_) => return,
                 Output::Transmit(transmit) => self.write(&transmit),
                 Output::Event(Event::Connected) => self.connected = true,
@@ -359,8 +427,8 @@ impl Peer {
 
     fn write(&mut self, transmit: &Transmit) {
         if is_media(&transmit.contents) {
-            self.media += 1;
-            if self.drops > 0 && self.media.is_multiple_of(self.drops) {
+            self.media[0] += 1;
+            if self.drops > 0 && self.media[0].is_multiple_of(self.drops) {
                 return;
             }
         }
@@ -419,7 +487,7 @@ pub(crate) fn number(payload: &[u8]) -> u64 {
 }
 
 /// RFC 7983 section 7, and RFC 5761 section 4 for RTCP.
-fn is_media(bytes: &[u8]) -> bool {
+pub(crate) fn is_media(bytes: &[u8]) -> bool {
     matches!(bytes, [128..=191, second, ..] if !(192..=223).contains(second))
 }
 

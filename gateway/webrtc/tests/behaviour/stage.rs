@@ -6,13 +6,13 @@ use std::time::{Duration, Instant};
 
 use sangam_client::{Client, ClientOptions, Received, Target};
 use sangam_model::{BrokerId, Filter, Topic};
-use sangam_node::{Authority, Broker, BrokerConfig};
+use sangam_node::{Authority, Broker, BrokerConfig, Sample};
 use sangam_webrtc::{Join, JoinError, Joined, Settings, WebRtc, Wish};
 
 use crate::peer::Peer;
 
 /// Longer than anything here takes on a busy machine; nothing waits for it to pass.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(90);
 
 /// A broker with a gateway.
 pub(crate) struct Stage {
@@ -122,6 +122,19 @@ impl Stage {
             .find(|counted| counted.name == name)
             .unwrap()
             .value
+    }
+
+    /// Packets of video that the broker left out, for all, as the machine was too busy for them.
+    pub(crate) fn shed(&self) -> u64 {
+        let samples = self.broker.samples();
+        let reasons = ["video_late", "video_shed"];
+        let of = |sample: &&Sample| {
+            let mut labels = sample.labels.iter();
+            sample.name == "sangam_dropped_total"
+                && labels.any(|(_, value)| reasons.contains(&value.as_str()))
+        };
+        let shed = samples.iter().filter(of).map(|sample| sample.value as u64);
+        shed.sum()
     }
 }
 
