@@ -38,6 +38,7 @@ mod roster;
 mod settle;
 mod shelf;
 mod site;
+mod wind;
 
 use core::fmt;
 use std::io;
