@@ -57,6 +57,8 @@ chromium|command -v chromium|a browser for the pages
 coturn|command -v turnserver|a relay that is not ours
 etcd-server|command -v etcd|the store of several session servers
 mpv|command -v mpv|a player of films by RTSP
+vlc-bin|command -v cvlc|a player of transport streams by RTP: Debian builds it without RTSP
+vlc-plugin-base|test -e /usr/lib/*/vlc/plugins/access/librtp_plugin.so|its RTP
 golang-go|command -v go|building an S3 server for the tests
 '
 

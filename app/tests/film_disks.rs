@@ -4,6 +4,8 @@
 #![allow(clippy::unwrap_used, reason = "helpers of a test fail like a test")]
 
 mod common;
+#[path = "common/rtsp.rs"]
+mod rtsp;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,6 +14,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use common::{Running, ends_well, run, sangam, text};
+use rtsp::Client;
 use sangam_archive::films::{Films, Play};
 use sangam_model::Random;
 use serde_json::Value;
@@ -367,4 +370,125 @@ fn a_server_moves_blocks_while_it_plays() {
     let counts: Value = serde_json::from_str(said.lines().last().unwrap()).unwrap();
     assert_eq!((code, &counts["failed"]), (0, &0.into()), "{counts}");
     stage.is_played();
+}
+
+#[test]
+fn blocks_are_looked_at_in_the_background_and_a_round_goes_on_where_it_was() {
+    let stage = Stage::new(4);
+    let place = stage.folder.path().join("archive");
+    let scrubbed = stage.archive(&["scrub"]);
+    let stripes = scrubbed["films"]["stripes"].as_u64().unwrap();
+    assert!(stripes >= 2);
+    // As if the process ended behind each stripe.
+    for number in 0..stripes {
+        assert_eq!(Films::new(&place, 4).round().stripe, number);
+        let (bytes, all) = Films::new(&place, 4).patrol().unwrap();
+        assert!((1..=all).contains(&bytes), "{bytes} of {all}");
+    }
+    let films = Films::new(&place, 4);
+    films.patrol().unwrap();
+    assert_eq!((films.round().rounds, films.round().stripe), (1, 0));
+
+    let damaged = pieces(&stage.disk(3));
+    for path in &damaged {
+        let mut bytes = fs::read(path).unwrap();
+        bytes[5_000] ^= 1;
+        fs::write(path, bytes).unwrap();
+    }
+    let serve = ["serve", "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0"];
+    let more = ["--scrub-days", "0.00001", "--scrub-rate", "64"];
+    let mut server = Running::start(stage.command(&[&serve[..], &more].concat()));
+    let http = server.json_line()["http"]
+        .as_str()
+        .unwrap()
+        .parse()
+        .unwrap();
+    let counts = server.counts("scrub_mended", damaged.len() as u64);
+    assert_eq!(counts["scrub_lost"], 0);
+    let (_, metrics) = common::get(http, "/metrics");
+    let mended = format!("sangam_archive_scrub_mended_total {}", damaged.len());
+    assert!(metrics.contains(&mended), "{metrics}");
+    server.signal("TERM");
+    assert_eq!(server.end().0, 0);
+    assert_eq!(stage.archive(&["scrub"])["films"]["rebuilt"], 0);
+    stage.is_played();
+}
+
+#[test]
+fn a_disk_that_stays_away_is_let_go_of_and_made_again() {
+    let stage = Stage::new(5);
+    let serve = ["serve", "--listen", "127.0.0.1:0", "--move-rate", "256"];
+    let mut server =
+        Running::start(stage.command(&[&serve[..], &["--rebuild-after", "1"]].concat()));
+    server.json_line();
+    fs::remove_dir_all(stage.disk(2)).unwrap();
+    server.counts("disks_given_up", 1);
+    let until = Instant::now() + PATIENCE;
+    loop {
+        let status = stage.archive(&["status"]);
+        let disks = status["disks"].as_array().unwrap();
+        let is_gone = disks.iter().all(|disk| disk["disk"] != 2);
+        if is_gone && status["settled"] == true && status["astray"] == 0 {
+            break;
+        }
+        assert!(Instant::now() < until, "{status}");
+    }
+    stage.is_played();
+    // A second one cannot go: four are needed, and four are there.
+    fs::rename(stage.disk(3), stage.path("elsewhere")).unwrap();
+    let films = Films::new(&stage.folder.path().join("archive"), 4);
+    let refused = films.give_up(&[3]).unwrap_err().to_string();
+    assert!(refused.contains("fewer disks"), "{refused}");
+    stage.is_played();
+}
+
+#[test]
+fn a_disk_that_hangs_holds_up_what_lies_there_and_nothing_else() {
+    let stage = Stage::new(2);
+    // Films of one block each, of which there is one copy.
+    let file = stage.path("short.ts");
+    fs::write(&file, &stage.film[..188 * 2_000]).unwrap();
+    let mut on_disks: [Vec<String>; 2] = Default::default();
+    while on_disks.iter().any(Vec::is_empty) {
+        let name = format!("short{}", on_disks.concat().len());
+        let before = pieces(&stage.disk(1));
+        stage.archive(&["add", &file, "--name", &name, "--copies", "1"]);
+        let mut new = pieces(&stage.disk(1));
+        new.retain(|path| !before.contains(path));
+        on_disks[usize::from(new.is_empty())].push(name);
+        for path in new {
+            // Opening a pipe into which nobody writes does not come back.
+            fs::remove_file(&path).unwrap();
+            let made = Command::new("mkfifo").arg(&path).status();
+            assert!(made.unwrap().success());
+        }
+    }
+    let serve = [
+        "serve",
+        "--listen",
+        "127.0.0.1:0",
+        "--scrub-rate",
+        "0",
+        "--no-admission",
+    ];
+    let mut server = Running::start(stage.command(&serve));
+    let address = server.json_line()["rtsp"][0]
+        .as_str()
+        .unwrap()
+        .parse()
+        .unwrap();
+    let play = |name: &str| {
+        let mut client = Client::connect(address, name);
+        assert_eq!(client.set_up(false).status, 200);
+        assert_eq!(client.ask("PLAY", ("/", ""), "").status, 200);
+        client
+    };
+    // More than there are readers of a disk, and more than there were for all disks once.
+    let held_up: Vec<_> = (0..12).map(|_| play(&on_disks[0][0])).collect();
+    let begin = Instant::now();
+    let client = play(&on_disks[1][0]);
+    client.again(|_| true);
+    // Half as long as a disk is waited for.
+    assert!(begin.elapsed() < Duration::from_secs(15));
+    assert!(held_up.iter().all(|client| client.receive().is_none()));
 }

@@ -22,6 +22,8 @@ use tempfile::TempDir;
 
 const PATIENCE: Duration = Duration::from_secs(30);
 const SECONDS: &str = "12";
+/// Sessions that are opened and left.
+const ABANDONED: usize = 2_000;
 
 /// A node that serves.
 struct Node {
@@ -74,6 +76,12 @@ impl Stage {
         self.folder.path().join(format!("node{}", node + 1))
     }
 
+    fn statistics(&self, node: usize) -> PathBuf {
+        self.folder
+            .path()
+            .join(format!("node{}.statistics", node + 1))
+    }
+
     fn join(&self, node: usize) {
         let address = &self.addresses[node];
         let first = &self.addresses[0];
@@ -105,7 +113,9 @@ impl Stage {
 
     fn serve(&self, node: usize, more: &[&str]) -> Node {
         let serve = ["serve", "--listen", "127.0.0.1:0", "--no-admission"];
-        let mut process = Running::start(self.command(node, &[&serve[..], more].concat()));
+        let file = self.statistics(node).display().to_string();
+        let serve = [&serve[..], &["--statistics", &file], more].concat();
+        let mut process = Running::start(self.command(node, &serve));
         let ready = process.json_line();
         let rtsp = ready["rtsp"][0].as_str().unwrap().parse().unwrap();
         Node { process, rtsp }
@@ -437,4 +447,54 @@ fn strangers_are_no_nodes_and_players_beyond_the_limit_are_refused() {
     assert_eq!(process.counts("not_admitted", 1)["sessions_refused"], 1);
     assert_eq!(one.ask("TEARDOWN", ("/", ""), "").status, 200);
     assert_eq!(two.set_up(false).status, 200);
+}
+
+/// Sets up, of all nodes or of one, plays, stops and goes away: one that plays may stay a minute.
+fn abandon(front: SocketAddr, is_direct: bool) -> bool {
+    let mut client = Client::connect(front, "film");
+    let is_set = client.set_up(is_direct).status == 200;
+    is_set
+        && ["PLAY", "PAUSE"]
+            .iter()
+            .all(|ask| client.ask(ask, ("/", ""), "").status == 200)
+}
+
+#[test]
+fn thousands_of_sessions_that_are_abandoned_leave_nothing_at_any_node() {
+    let stage = Stage::new(2);
+    stage.add(0);
+    let mut honest = stage.client(0, 2);
+    let played = honest.ask("PLAY", ("/", ""), "");
+    let first = played.number("Sangam-Play", "datagram");
+    let sequence = played.number("Sangam-Play", "gsn") as u16;
+    let front = stage.nodes[0].rtsp;
+    let (packets, opened) = std::thread::scope(|scope| {
+        let opened = scope.spawn(|| {
+            let all = (0..ABANDONED).filter(|number| abandon(front, number % 2 == 0));
+            all.count()
+        });
+        (honest.receive_all(|_| {}), opened.join().unwrap())
+    });
+    // Some came while those before them were not gone yet.
+    assert!(opened > ABANDONED / 2, "{opened}");
+    let (found, _) = in_order(&packets, (first, sequence));
+    assert!(
+        found.len() as u64 > stage.datagrams() * 99 / 100,
+        "{}",
+        found.len()
+    );
+    stage.is_film(&found);
+    assert_eq!(honest.ask("TEARDOWN", ("/", ""), "").status, 200);
+    let begin = Instant::now();
+    for node in 0..2 {
+        loop {
+            let said = fs::read_to_string(stage.statistics(node)).unwrap();
+            let last: Value = serde_json::from_str(said.lines().last().unwrap()).unwrap();
+            if (&last["film_streams"], &last["players"]) == (&0.into(), &0.into()) {
+                break;
+            }
+            assert!(begin.elapsed() < PATIENCE, "{last}");
+            std::thread::park_timeout(Duration::from_millis(200));
+        }
+    }
 }

@@ -3,19 +3,27 @@
 #![allow(clippy::unwrap_used, reason = "helpers of a test fail like a test")]
 
 mod common;
+#[path = "common/rtsp.rs"]
+mod rtsp;
 
 use std::fs;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, UdpSocket};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use common::{Running, ends_well, probe, run, sangam, text, times};
+use rtsp::Client;
 use serde_json::Value;
 use tempfile::TempDir;
 
 /// Seconds of the film, with a key frame in each.
 const SECONDS: f64 = 8.0;
+const PATIENCE: Duration = Duration::from_secs(30);
+/// VLC refuses to be root: then it is nobody.
+const NOBODY: u32 = 65_534;
 
 /// An archive, and films to be put into it.
 struct Stage {
@@ -248,4 +256,95 @@ fn other_files_are_put_into_a_stream_and_those_that_do_not_fit_are_explained() {
     let refused = stage.try_archive(&["add", words.to_str().unwrap()]);
     assert!(!refused.status.success());
     assert_eq!(stage.archive(&["list"]).len(), 1);
+}
+
+#[test]
+fn films_of_older_codecs_are_added_and_played_by_ffmpeg() {
+    let stage = Stage::new();
+    let codecs = [
+        ("mpeg1video", "-c:v mpeg1video -c:a mp2"),
+        ("mpeg2video", "-c:v mpeg2video -c:a mp2"),
+        ("mpeg4", "-c:v mpeg4 -c:a mp3"),
+    ];
+    let files = codecs.map(|(name, codecs)| {
+        let file = stage.film(&format!("{name}.ts"), codecs, "2M");
+        let added = &stage.archive(&["add", file.to_str().unwrap()])[0];
+        assert_eq!(added["starts"], SECONDS, "{name}");
+        file
+    });
+    let server = stage.serve();
+    std::thread::scope(|scope| {
+        for ((name, _), file) in codecs.iter().zip(&files) {
+            let (server, stage) = (&server, &stage);
+            scope.spawn(move || {
+                let out = stage.folder.path().join(format!("{name}.played.ts"));
+                copy(&server.url(name), ("tcp", None), &out);
+                let (original, played) = (pictures(file), pictures(&out));
+                // A stream without an end leaves its last picture in the demultiplexer.
+                assert!(
+                    played.len() + 1 >= original.len(),
+                    "{name}: {}",
+                    played.len()
+                );
+                assert!(original.starts_with(&played), "{name}");
+                assert_eq!(probe(&out).0, probe(file).0);
+            });
+        }
+    });
+    assert_eq!(server.end()["ended"], 3);
+}
+
+/// VLC that writes what comes to a port into a file.
+fn vlc(port: u16, folder: &Path, out: &Path) -> Running {
+    fs::create_dir(folder).unwrap();
+    for (folder, mode) in [(folder.parent().unwrap(), 0o711), (folder, 0o777)] {
+        fs::set_permissions(folder, fs::Permissions::from_mode(mode)).unwrap();
+    }
+    let sout = format!("#std{{access=file,mux=ts,dst={}}}", out.display());
+    let mut command = Command::new("cvlc");
+    command.args(["-I", "dummy", "--sout", &sout]);
+    command.arg(format!("rtp://127.0.0.1:{port}"));
+    command.env("HOME", folder);
+    if rustix::process::geteuid().is_root() {
+        command.uid(NOBODY).gid(NOBODY);
+    }
+    let vlc = Running::start(command);
+    let begin = Instant::now();
+    let bound = format!(":{port:04X} ");
+    while !fs::read_to_string("/proc/net/udp")
+        .unwrap()
+        .contains(&bound)
+    {
+        assert!(begin.elapsed() < PATIENCE, "VLC does not listen");
+        std::thread::park_timeout(Duration::from_millis(50));
+    }
+    vlc
+}
+
+/// Debian's VLC is built without RTSP: somebody else asks for the film, and VLC takes what comes.
+#[test]
+fn vlc_takes_a_film_that_is_sent_to_it() {
+    let stage = Stage::new();
+    let file = stage.stream();
+    stage.archive(&["add", file.to_str().unwrap()]);
+    let mut server = stage.serve();
+    let mut client = Client::connect(server.address, "film");
+    assert_eq!(client.set_up(false).status, 200);
+    let port = client.rtp.local_addr().unwrap().port();
+    // Its port becomes VLC's.
+    client.rtp = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let folder = stage.folder.path().join("vlc");
+    let out = folder.join("out.ts");
+    let vlc = vlc(port, &folder, &out);
+    let played = client.ask("PLAY", ("/", "Range: npt=3-\r\n"), "");
+    assert_eq!(played.status, 200, "{}", played.text);
+    server.process.counts("ended", 1);
+    vlc.signal("TERM");
+    vlc.end();
+    let (original, shown) = (pictures(&file), pictures(&out));
+    let known = shown.iter().filter(|picture| original.contains(picture));
+    // Five seconds came; what VLC was still holding when it was ended is not there.
+    let (known, shown) = (known.count(), shown.len());
+    assert!(known >= 50 && known * 10 >= shown * 8, "{known} of {shown}");
+    assert_eq!(probe(&out).0, ["aac", "h264"]);
 }

@@ -13,6 +13,7 @@ use common::{Broker, Running, clip, ends_well, probe, rtspsrc_ends, run, sangam,
 use serde_json::Value;
 use tempfile::TempDir;
 
+const WIND: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/gstreamer/wind.py");
 /// Seconds that are recorded.
 const SECONDS: &str = "6";
 
@@ -123,10 +124,11 @@ fn a_recording_is_played_by_ffmpeg_gstreamer_and_mpv() {
     assert!(video > 0);
     seeks(&stage, length);
     decodes(&stage);
+    winds(&stage, length);
     gstreamer(&stage);
     mpv(&stage);
     passwords(&stage);
-    let counts = stage.server.counts("ended", 5);
+    let counts = stage.server.counts("ended", 6);
     for none in [
         "malformed",
         "unsent_failed",
@@ -178,6 +180,41 @@ fn decodes(stage: &Stage) {
         .unwrap();
     let said = ends_well(&output);
     assert!(said.is_empty(), "{said}");
+}
+
+/// Checksums of the pictures that FFmpeg shows of a file.
+#[track_caller]
+fn pictures(how: &[&str], file: &Path) -> Vec<String> {
+    let mut command = Command::new("ffmpeg");
+    command.args("-nostdin -v error".split(' ')).args(how);
+    command.arg("-i").arg(file);
+    let shown = command.args("-map 0:v -fps_mode passthrough -f framemd5 -".split(' '));
+    let shown = shown.output().unwrap();
+    ends_well(&shown);
+    let said = text(&shown.stdout);
+    let lines = said.lines().filter(|line| !line.starts_with('#'));
+    lines
+        .map(|line| line.rsplit(',').next().unwrap().trim().to_owned())
+        .collect()
+}
+
+/// Backwards GStreamer gets the key frames that FFmpeg got, the last one first.
+#[track_caller]
+fn winds(stage: &Stage, length: f64) {
+    let out = stage.folder.path().join("back.h264");
+    let take = "application/x-rtp,media=video ! rtph264depay \
+                ! video/x-h264,stream-format=byte-stream,alignment=au";
+    let from = format!("{:.3}", length - 0.001);
+    let wind = ["--rate", "-2", "--from", &from, "--take", take, "--out"];
+    let mut command = Command::new("/usr/bin/python3");
+    command.args([WIND, &stage.url]).args(wind).arg(&out);
+    ends_well(&command.output().unwrap());
+    let back = pictures(&[], &out);
+    let played = stage.folder.path().join("tcp.mkv");
+    let mut on = pictures(&["-skip_frame", "nokey"], &played);
+    on.reverse();
+    assert!(back.len() > 3, "{back:?}");
+    assert_eq!(back, on);
 }
 
 /// One track each: `gst-launch-1.0` may link two that come at the same moment the wrong way round.

@@ -1,5 +1,7 @@
 //! A recording given back with the timing it came with.
 
+mod back;
+
 use std::collections::VecDeque;
 use std::io;
 use std::time::Duration;
@@ -11,6 +13,7 @@ use crate::index::POINT_EVERY;
 use crate::medium::Medium;
 use crate::record::Kind;
 use crate::segment::{self, Gaps};
+use back::Back;
 
 /// Records read ahead of their time: with packets of 1,400 bytes 700 KiB, for as many replays as
 /// there are players.
@@ -26,6 +29,7 @@ pub struct Replay<M> {
     /// The segment that is read, and how far.
     segment: usize,
     offset: u64,
+    back: Back,
     gaps: Gaps,
 }
 
@@ -56,6 +60,7 @@ impl<M: Medium> Replay<M> {
             ahead: VecDeque::new(),
             segment: 0,
             offset: 0,
+            back: Back::default(),
             gaps: Gaps::default(),
         }
     }
@@ -299,6 +304,31 @@ mod tests {
         assert_eq!(replay.data(1, 100).unwrap(), said);
         assert_eq!(replay.data(1, 4).unwrap(), said[..4]);
         assert_eq!(replay.data(2, 100).unwrap(), []);
+    }
+
+    #[test]
+    fn key_frames_are_given_back_from_the_last_to_the_first() {
+        let folder = TempDir::new().unwrap();
+        let mut replay = replay(&folder);
+        for (to, tracks, found) in [
+            (
+                60_000,
+                &[0, 1, 2][..],
+                (20..=29).rev().chain((1..=9).rev()).collect(),
+            ),
+            (25_500, &[1, 2], (20..=25).rev().collect()),
+            (9_000, &[0, 1], (1..=9).rev().collect()),
+            (900, &[0, 1], Vec::new()),
+            (60_000, &[2], Vec::new()),
+        ] {
+            let place = replay.seek_back(Duration::from_millis(to), tracks).unwrap();
+            assert_eq!(place.as_secs(), found.first().copied().unwrap_or(0), "{to}");
+            let mut given = Vec::new();
+            while let Some(next) = replay.pull_back().unwrap() {
+                given.push(next.at.as_secs());
+            }
+            assert_eq!(given, found, "{to} {tracks:?}");
+        }
     }
 
     #[test]

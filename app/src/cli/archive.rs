@@ -328,10 +328,38 @@ pub(crate) struct ArchiveServeArgs {
     /// Address to listen on for other nodes [default: the one of `sangam archive node add`]
     #[arg(long, value_name = "ADDR")]
     pub(crate) node_listen: Option<SocketAddr>,
+    #[command(flatten)]
+    pub(crate) care: CareArgs,
+}
+
+/// How a server takes care of the blocks of films.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct CareArgs {
     /// MiB of films that are moved between disks in a second at most, when disks came or went; 0
     /// leaves that to `sangam archive settle`
     #[arg(long, value_name = "MIB", default_value_t = 16)]
     pub(crate) move_rate: u64,
+    /// MiB of films that are looked at in a second at most, one after the other, and mended; 0
+    /// leaves that to `sangam archive scrub`
+    #[arg(long, value_name = "MIB", default_value_t = 8,
+        value_parser = clap::value_parser!(u64).range(..=65_536))]
+    pub(crate) scrub_rate: u64,
+    /// Days in which all films are looked at, if that rate allows
+    #[arg(long, value_name = "DAYS", default_value_t = 7.0, value_parser = days)]
+    pub(crate) scrub_days: f64,
+    /// Seconds after which a disk that is away is let go of, and made again elsewhere, if every
+    /// film can be whole without it; 0 leaves that to `sangam archive disk remove`
+    #[arg(long, value_name = "SECONDS", default_value_t = 600)]
+    pub(crate) rebuild_after: u64,
+}
+
+/// Days of a round: a second to ten years.
+fn days(text: &str) -> Result<f64, String> {
+    let days = text.parse::<f64>().map_err(|error| error.to_string())?;
+    match (0.000_01..=3_650.0).contains(&days) {
+        true => Ok(days),
+        false => Err("0.00001 to 3650 days".to_owned()),
+    }
 }
 
 /// A name of a recorder.

@@ -15,8 +15,8 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub(crate) use archive::{
-    AddArgs, ArchiveArgs, ArchiveCommand, ArchiveServeArgs, DiskCommand, NodeCommand, Place,
-    RecordArgs, RecorderArgs, ReplayArgs,
+    AddArgs, ArchiveArgs, ArchiveCommand, ArchiveServeArgs, CareArgs, DiskCommand, NodeCommand,
+    Place, RecordArgs, RecorderArgs, ReplayArgs,
 };
 pub(crate) use ca::{CaCommand, CaIssueArgs, InitArgs, RequestArgs, RevokeArgs, SignArgs};
 pub(crate) use client::{DemoArgs, FilmPace, Jitter, Peer, PlayArgs, PublishArgs};

@@ -1,4 +1,5 @@
 //! A client of RTSP that takes films by datagrams from one node or many, and knows what came.
+#![allow(dead_code, reason = "each test file uses its own part")]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Write};

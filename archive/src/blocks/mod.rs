@@ -22,5 +22,5 @@ pub use disk::{BlockDisk, LocalDisk};
 pub use piece::{BLOCK_LEN_MAX, Object, PieceId};
 pub(crate) use piece::{code, layout};
 pub use sangam_placement::{DiskId, Layout};
-pub use settle::{Look, Settled};
+pub use settle::{Look, Seen, Settled};
 pub use store::{BlockError, Store};

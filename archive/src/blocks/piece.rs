@@ -68,7 +68,7 @@ impl Object {
 
     /// Bytes of a piece: a copy is as long as its block, a parity as the longest.
     #[must_use]
-    pub(super) fn piece_len(&self, stripe: u64, piece: usize) -> usize {
+    pub(crate) fn piece_len(&self, stripe: u64, piece: usize) -> usize {
         let blocks = self.layout.blocks();
         // A piece of another's making may say any number.
         let first = stripe.saturating_mul(blocks);

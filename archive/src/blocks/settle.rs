@@ -32,6 +32,17 @@ pub enum Look {
     Content,
 }
 
+/// What [`Store::look`] saw.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Seen {
+    /// Bytes that were read.
+    pub bytes: u64,
+    /// Pieces that are damaged, cannot be read, or are not where they belong.
+    pub wrong: u64,
+    /// Pieces on disks that are not there, or do not answer now.
+    pub unseen: u64,
+}
+
 impl Settled {
     /// Adds what was done to another stripe.
     pub fn add(&mut self, more: &Self) {
@@ -104,6 +115,39 @@ impl Store {
             }
         }
         Ok(settled)
+    }
+
+    /// Reads every piece of a stripe where it belongs, if that is a disk which `is_read`.
+    ///
+    /// # Errors
+    /// [`BlockError::TooFewDisks`].
+    pub fn look(
+        &self,
+        object: &Object,
+        number: u64,
+        is_read: &dyn Fn(DiskId) -> bool,
+    ) -> Result<Seen, BlockError> {
+        let mut seen = Seen::default();
+        let places = self.places(object, number)?;
+        for (piece, place) in places.iter().enumerate() {
+            if object.piece_len(number, piece) == 0 || !is_read(*place) {
+                continue;
+            }
+            if !self.disks.contains_key(place) {
+                seen.unseen += 1;
+                continue;
+            }
+            let id = piece_id(object, number, piece);
+            match self.read(*place, id, Patience::AtLast) {
+                Ok(Some(data)) => seen.bytes += data.len() as u64,
+                Ok(None) => seen.wrong += 1,
+                Err(error) => match error.kind() {
+                    ErrorKind::TimedOut | ErrorKind::NotConnected => seen.unseen += 1,
+                    _ => seen.wrong += 1,
+                },
+            }
+        }
+        Ok(seen)
     }
 
     /// Pieces of an object that are not where they belong, as disks were listed.

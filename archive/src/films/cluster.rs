@@ -446,6 +446,13 @@ impl View {
         &self.roster.nodes
     }
 
+    /// The disk on which a block belongs; of several copies the first.
+    #[must_use]
+    pub fn disk(&self, film: &Film, block: u64) -> u32 {
+        let disks = self.store.disks_of(&film.object, block);
+        disks.first().map_or(0, |disk| disk.0)
+    }
+
     /// The node that sends a block while those of `alive` are there: where it lies, or else one
     /// that is drawn, alike by all.
     #[must_use]

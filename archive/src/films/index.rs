@@ -61,6 +61,22 @@ impl Index {
         before.copied().unwrap_or(0)
     }
 
+    /// The place to begin that comes behind one when the film is wound, or with a negative `scale`
+    /// before it: the first that is so far away, or else the last there is. `None` behind that.
+    pub(super) fn step(&self, start: u64, apart: Duration, scale: f64) -> Option<u64> {
+        let at = self.at(start);
+        if scale < 0.0 {
+            let before = self.starts.partition_point(|known| *known < start);
+            let before = &self.starts[..before];
+            let far = before.partition_point(|known| self.at(*known) + apart <= at);
+            return before.get(far.saturating_sub(1)).copied();
+        }
+        let behind = self.starts.partition_point(|known| *known <= start);
+        let behind = &self.starts[behind..];
+        let far = behind.partition_point(|known| self.at(*known) < at + apart);
+        behind.get(far).or(behind.last()).copied()
+    }
+
     /// What a file of it has to hold, the more of points and starts.
     pub(super) fn entries(&self) -> u64 {
         self.points.len().max(self.starts.len()) as u64
@@ -105,6 +121,19 @@ mod tests {
         assert_eq!(index.length(), ms(2_490));
         for (to, expected) in [(0, 0), (979, 0), (980, 100), (1_400, 100), (9_000, 200)] {
             assert_eq!(index.start(ms(to)), expected, "{to}");
+        }
+        for (start, apart, scale, expected) in [
+            (0, 200, 4.0, Some(100)),
+            (0, 1_100, 4.0, Some(200)),
+            (0, 9_000, 4.0, Some(200)),
+            (200, 200, 4.0, None),
+            (200, 200, -4.0, Some(100)),
+            (200, 1_100, -4.0, Some(0)),
+            (200, 9_000, -4.0, Some(0)),
+            (0, 200, -4.0, None),
+        ] {
+            let found = index.step(start, ms(apart), scale);
+            assert_eq!(found, expected, "{start} {apart} {scale}");
         }
     }
 }

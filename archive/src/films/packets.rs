@@ -8,13 +8,13 @@ pub(crate) const PACKET: usize = 188;
 /// The first byte of each.
 pub(crate) const SYNC: u8 = 0x47;
 /// Section 2.4.3.5: what counts the program clock's 27 MHz wraps after 2^33 * 300.
-const CLOCK_WRAP: u64 = (1 << 33) * 300;
+pub(super) const CLOCK_WRAP: u64 = (1 << 33) * 300;
 /// A clock that goes on by more was set anew: section 2.7.2 wants it told each 100 ms.
 const JUMP: u64 = 10 * TICKS;
 /// Of the program clock in a second.
 pub(super) const TICKS: u64 = 27_000_000;
 /// The PID of the program association table.
-const PAT: u16 = 0;
+pub(super) const PAT: u16 = 0;
 
 /// Learns from packets, one after the other, where in time they are.
 #[derive(Debug, Default)]
@@ -37,7 +37,7 @@ pub(super) struct Scanner {
 
 /// A picture's codec, as far as its key frames are known by their first bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Codec {
+pub(super) enum Codec {
     Mpeg2,
     H264,
     H265,
@@ -148,20 +148,20 @@ impl Scanner {
 }
 
 /// What is read of a packet (section 2.4.3.2).
-struct Fields<'a> {
-    pid: u16,
+pub(super) struct Fields<'a> {
+    pub(super) pid: u16,
     /// A section or a picture begins in it.
-    begins: bool,
-    is_random_access: bool,
+    pub(super) begins: bool,
+    pub(super) is_random_access: bool,
     /// What the program clock shows.
-    clock: Option<u64>,
+    pub(super) clock: Option<u64>,
     /// The clock is another than before.
-    is_new_clock: bool,
-    payload: &'a [u8],
+    pub(super) is_new_clock: bool,
+    pub(super) payload: &'a [u8],
 }
 
 impl<'a> Fields<'a> {
-    fn of(packet: &'a [u8]) -> Option<Self> {
+    pub(super) fn of(packet: &'a [u8]) -> Option<Self> {
         let [SYNC, high, low, control, rest @ ..] = packet else {
             return None;
         };
@@ -203,14 +203,14 @@ fn section(payload: &[u8]) -> Option<&[u8]> {
 }
 
 /// The PID of the first program's table (section 2.4.4.4).
-fn program(payload: &[u8]) -> Option<u16> {
+pub(super) fn program(payload: &[u8]) -> Option<u16> {
     let programs = section(payload)?.get(8..)?.chunks_exact(4);
     let mut programs = programs.filter(|one| one[..2] != [0, 0]);
     programs.next().map(|one| pid(one[2], one[3]))
 }
 
 /// The PIDs of a program's clock and of its picture (section 2.4.4.9).
-fn streams(payload: &[u8]) -> Option<(u16, Option<(u16, Codec)>)> {
+pub(super) fn streams(payload: &[u8]) -> Option<(u16, Option<(u16, Codec)>)> {
     let section = section(payload)?;
     let clock = pid(*section.get(8)?, *section.get(9)?);
     let about = usize::from(pid(*section.get(10)?, *section.get(11)?) & 0xfff);
@@ -243,7 +243,7 @@ impl Codec {
 
     /// Whether a picture begins that needs no other. Not all who write transport streams set the
     /// random access indicator; parameter sets stand before key frames.
-    fn is_key(self, payload: &[u8]) -> bool {
+    pub(super) fn is_key(self, payload: &[u8]) -> bool {
         let starts = payload.windows(4).filter(|bytes| bytes[..3] == [0, 0, 1]);
         let mut kinds = starts.map(|bytes| bytes[3]);
         match self {

@@ -5,9 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sangam_model::{Class, MediaInfo, Topic};
+use sangam_wire::Flags;
 use sangam_wire::rtp::Header;
 
 use super::packets::PACKET;
+use super::wind::Wind;
 use super::{Film, FilmError, Films};
 use crate::archive::{Recording, Track};
 use crate::blocks::{BlockError, Store};
@@ -28,12 +30,14 @@ const SOURCE: u32 = 0x5361_6e67;
 #[derive(Debug)]
 pub struct Play {
     films: Arc<Films>,
-    film: Arc<Film>,
+    pub(super) film: Arc<Film>,
     /// The datagram that comes next.
     next: u64,
     /// The block that it is in, once it was read.
-    block: Option<(u64, Arc<Vec<u8>>)>,
+    pub(super) block: Option<(u64, Arc<Vec<u8>>)>,
     is_patient: bool,
+    /// It is wound.
+    pub(super) wind: Option<Box<Wind>>,
 }
 
 impl Film {
@@ -97,6 +101,7 @@ impl Play {
             next: 0,
             block: None,
             is_patient: true,
+            wind: None,
         }
     }
 
@@ -115,6 +120,7 @@ impl Play {
 
     /// Goes to the last place at or before `to` from which the film can be shown; when that is.
     pub fn seek(&mut self, to: Duration) -> Duration {
+        self.wind = None;
         self.next = self.film.index.start(to) / PACKETS as u64;
         self.film.index.at(self.next * PACKETS as u64)
     }
@@ -124,6 +130,11 @@ impl Play {
     /// # Errors
     /// A block is lost.
     pub fn pull(&mut self) -> io::Result<Option<Replayed>> {
+        if let Some(mut wind) = self.wind.take() {
+            let next = self.pull_wound(&mut wind);
+            self.wind = Some(wind);
+            return next;
+        }
         if self.next >= self.film.datagrams() {
             return Ok(None);
         }
@@ -136,28 +147,21 @@ impl Play {
         let rest = bytes.get(place..).unwrap_or_default();
         let data = &rest[..rest.len().min(DATAGRAM)];
         let at = self.film.index.at(self.next * PACKETS as u64);
-        let ticks = at.as_nanos() * u128::from(CLOCK_RATE) / 1_000_000_000;
-        let header = Header {
-            // RFC 2250 section 2: where time jumps, which it does not here.
-            marker: false,
-            payload_type: PAYLOAD_TYPE,
-            sequence: self.next as u16,
-            timestamp: ticks as u32,
-            ssrc: SOURCE,
-        };
+        let next = packet_of(at, self.next, data);
         self.next += 1;
-        Ok(Some(Replayed {
-            at,
-            track: 0,
-            is_rtcp: false,
-            flags: 0,
-            layer: 0,
-            payload: [&header.encode()[..], data].concat(),
-        }))
+        Ok(Some(next))
     }
 
     /// A block, and then the one behind it into memory.
     fn read(&mut self, number: u64) -> io::Result<Arc<Vec<u8>>> {
+        let (bytes, store) = self.fetch(number)?;
+        let ahead = &self.films.ahead;
+        ahead.want(store, self.film.clone(), number + 1);
+        Ok(bytes)
+    }
+
+    /// A block, which is held from then on.
+    pub(super) fn fetch(&mut self, number: u64) -> io::Result<(Arc<Vec<u8>>, Arc<Store>)> {
         let bytes = self.films.share_block(&self.film, number, self.is_patient);
         let (bytes, store) = bytes.map_err(|error| {
             let kind = match &error {
@@ -167,10 +171,30 @@ impl Play {
             };
             io::Error::new(kind, error.to_string())
         })?;
-        let ahead = &self.films.ahead;
-        ahead.want(store, self.film.clone(), number + 1);
         self.block = Some((number, bytes.clone()));
-        Ok(bytes)
+        Ok((bytes, store))
+    }
+}
+
+/// A datagram of a film, due at `at`.
+pub(super) fn packet_of(at: Duration, number: u64, data: &[u8]) -> Replayed {
+    let ticks = at.as_nanos() * u128::from(CLOCK_RATE) / 1_000_000_000;
+    let header = Header {
+        // RFC 2250 section 2: where time jumps, which it does not here.
+        marker: false,
+        payload_type: PAYLOAD_TYPE,
+        sequence: number as u16,
+        timestamp: ticks as u32,
+        ssrc: SOURCE,
+    };
+    Replayed {
+        at,
+        track: 0,
+        is_rtcp: false,
+        // Each may be left out, or none.
+        flags: Flags::KEY.bits(),
+        layer: 0,
+        payload: [&header.encode()[..], data].concat(),
     }
 }
 

@@ -258,7 +258,7 @@ impl Roster {
     /// Whether a disk is reached over a network.
     #[must_use]
     pub fn is_far(&self) -> bool {
-        self.disks.iter().any(|disk| disk.place.starts_with(SCHEME))
+        self.disks.iter().any(Entry::is_far)
     }
 
     /// Whether everything is where it belongs.
@@ -285,6 +285,11 @@ impl Roster {
 }
 
 impl Entry {
+    /// Whether it is a store.
+    pub(super) fn is_far(&self) -> bool {
+        self.place.starts_with(SCHEME)
+    }
+
     /// Where it is.
     pub(super) fn site(&self, archive: &Path) -> io::Result<Site> {
         Site::of(archive, &self.place)

@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use sangam_placement::{DiskId, Straw2};
 
 use super::add::random;
+use super::patrol::Patrolled;
 use super::prefetch::Prefetch;
 use super::roster::{Entry, Roster, weight};
 use super::site::Site;
@@ -36,6 +37,7 @@ pub struct Films {
     pub(super) this: Mutex<Option<Arc<Own>>>,
     /// Indexes that somebody holds.
     known: Mutex<HashMap<u64, Weak<Film>>>,
+    pub(super) patrolled: Patrolled,
 }
 
 /// The disks as they were when the roster was read.
@@ -71,6 +73,7 @@ impl Films {
             present: Mutex::new(None),
             this: Mutex::default(),
             known: Mutex::default(),
+            patrolled: Patrolled::default(),
         }
     }
 

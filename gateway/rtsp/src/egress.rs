@@ -22,7 +22,8 @@ pub(crate) struct Stream {
     last: Option<(Duration, u32)>,
     /// A moment of the film and its timestamp; known once there is a source.
     moment: (Duration, u32),
-    /// How much faster than it was recorded it is to be shown.
+    /// How much faster than it was recorded it is to be shown; below 0 back, with timestamps that
+    /// go on.
     scale: f64,
     /// The next packet follows the last, whatever was left out between them.
     resumes: bool,
@@ -117,6 +118,11 @@ impl Stream {
         self.source.is_some()
     }
 
+    /// Its next packet has this number.
+    pub(crate) const fn number_on(&mut self, sequence: u16) {
+        self.sequence = sequence;
+    }
+
     /// Goes on after a pause, with the next packet: what was not sent meanwhile is no loss.
     pub(crate) const fn resume(&mut self) {
         self.resumes = true;
@@ -198,7 +204,7 @@ impl Stream {
         let begin = self.moment.1;
         let ahead = f64::from(timestamp.wrapping_sub(begin) as i32) / self.scale;
         // What was left out between key frames is no loss.
-        let sequence = match self.scale > 1.0 {
+        let sequence = match !(0.0..=1.0).contains(&self.scale) {
             true => self.sequence,
             false => sequence,
         };
@@ -224,8 +230,10 @@ impl Stream {
     /// The timestamp of `at` behind the last packet.
     fn continued(&self, at: Duration) -> u32 {
         let (then, last) = self.last.unwrap_or(self.moment);
-        let passed = at.saturating_sub(then).as_nanos() * u128::from(self.rate);
-        last.wrapping_add((passed / 1_000_000_000) as u32)
+        last.wrapping_add(match self.scale < 0.0 {
+            true => self.ticks(at, then),
+            false => self.ticks(at.max(then), then),
+        })
     }
 
     /// From `then` to `at` in units of the clock.
@@ -384,6 +392,26 @@ mod tests {
         stream.begin((MS, 0.25), first.iter()).unwrap();
         let late = packet(1, (1, 1 << 30), MS * (1 << 30));
         assert_eq!(send(&mut stream, late).1, 0);
+    }
+
+    #[test]
+    fn pictures_that_go_back_have_timestamps_that_go_on() {
+        let mut stream = Stream::new(7, 1_000, 100);
+        let packets = [
+            packet(1, (50, 9_000), MS * 9_000),
+            packet(1, (30, 7_000), MS * 7_000),
+        ];
+        let onset = stream.begin((MS * 9_500, -2.0), packets.iter()).unwrap();
+        assert_eq!((onset.sequence, onset.timestamp), (100, 9_500));
+        let [one, two] = packets;
+        assert_eq!(send(&mut stream, one), (100, 9_750));
+        assert_eq!(send(&mut stream, two), (101, 10_750));
+        // Who was there before another has a clock of his own.
+        assert_eq!(
+            send(&mut stream, packet(2, (7, 77), MS * 5_000)),
+            (102, 11_750)
+        );
+        assert_eq!(stream.info(MS * 5_000, 0).timestamp, 11_750);
     }
 
     #[test]

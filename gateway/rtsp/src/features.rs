@@ -45,6 +45,13 @@ pub(crate) fn dress(request: &Request, answer: Answer) -> Answer {
     answer
 }
 
+/// The scales of a recording, or of a film in a transport stream.
+fn scales(is_stream: bool) -> String {
+    let (low, high) = (range::SCALES.start(), range::SCALES.end());
+    let slowest = if is_stream { &1.0 } else { low };
+    format!("Scales=\"-{high}:-{low}, {slowest}:{high}\"")
+}
+
 /// RFC 7826 section 18.5: a client that takes no range that we know cannot be told where it is.
 pub(crate) fn takes_ranges(request: &Request) -> bool {
     let taken = request.header(&headers::ACCEPT_RANGES);
@@ -67,14 +74,16 @@ impl Session {
                     true => "Immutable",
                     false => "Time-Progressing",
                 };
-                let scales = range::SCALES;
-                let (low, high) = (scales.start(), scales.end());
-                let film = format!("Random-Access, {lasts}, Unlimited, Scales=\"{low}:{high}\"");
+                let scales = scales(reel.film.blocks.is_some());
+                let film = format!("Random-Access, {lasts}, Unlimited, {scales}");
                 (film, range::whole(reel.film.length))
             }
             Show::Sent(sent) => {
-                let film = "Random-Access, Immutable, Unlimited";
-                (film.to_owned(), range::whole(sent.film.length))
+                let mut film = "Random-Access, Immutable, Unlimited".to_owned();
+                if !sent.is_direct {
+                    film += &format!(", {}", scales(true));
+                }
+                (film, range::whole(sent.film.length))
             }
             Show::Live(_) => {
                 let live = "No-Seeking, Time-Progressing, Time-Duration=0.0";

@@ -54,6 +54,7 @@ mod sweep;
 mod token;
 mod transport;
 mod turn;
+mod wind;
 mod wire;
 
 pub use auth::Credentials;

@@ -7,7 +7,7 @@ use sangam_model::Time;
 
 use crate::egress::Onset;
 use crate::play::infos;
-use crate::range;
+use crate::range::{self, Way};
 use crate::session::{Session, Show};
 use crate::turn::Engine;
 
@@ -37,9 +37,12 @@ impl Session {
     fn ending(&self, now: Time) -> Vec<(HeaderName, String)> {
         let (at, range) = match &self.show {
             Show::Film(reel) => {
-                let (zero, length) = (reel.film.zero, reel.film.length);
-                let end = reel.player.wish().until.unwrap_or(zero + length);
-                (end, range::until(end - zero))
+                let (zero, wish) = (reel.film.zero, reel.player.wish());
+                let end = wish.until.unwrap_or(match range::way(wish.scale) {
+                    Way::On => zero + reel.film.length,
+                    Way::Back => zero,
+                });
+                (end, range::until(end.saturating_sub(zero)))
             }
             Show::Sent(sent) => (sent.ends(), range::until(sent.ends())),
             Show::Live(_) => (crate::live::at(now), range::NOW.to_owned()),

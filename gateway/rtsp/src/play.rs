@@ -1,5 +1,7 @@
 //! PLAY and PAUSE of films (RFC 2326 sections 10.5 and 10.6, RFC 7826 sections 13.4 and 13.6).
 
+use std::time::Duration;
+
 use rtsp_types::headers::{self, HeaderName};
 use rtsp_types::{StatusCode, Version};
 use sangam_model::Time;
@@ -7,7 +9,7 @@ use sangam_model::Time;
 use crate::egress::Onset;
 use crate::message::{Answer, Request};
 use crate::player::{State, Wish};
-use crate::range::{self, Part};
+use crate::range::{self, Part, Way};
 use crate::sdp;
 use crate::session::{Session, Show};
 use crate::turn::Engine;
@@ -20,14 +22,30 @@ impl Engine {
         request: &Request,
         now: Time,
     ) -> Result<Option<Answer>, StatusCode> {
-        let is_busy = self.readers.is_full();
+        let (key, _) = self.known(request)?;
+        self.wind(key, request, now);
         let (key, session) = self.known(request)?;
-        if matches!(session.show, Show::Sent(_)) {
-            return self.play_sent(key, request, now).map(Some);
+        match &session.show {
+            Show::Sent(_) => self.play_sent(key, request, now).map(Some),
+            Show::Live(_) => {
+                session.played.clone_from(&request.sequence);
+                self.play_live(key, now).map(Some)
+            }
+            Show::Film(_) => self.play_film((number, key), request, now),
         }
+    }
+
+    fn play_film(
+        &mut self,
+        (number, key): (u64, u64),
+        request: &Request,
+        now: Time,
+    ) -> Result<Option<Answer>, StatusCode> {
+        let gone = StatusCode::SessionNotFound;
+        let is_busy = self.readers.is_full();
+        let session = self.sessions.get_mut(&key).ok_or(gone)?;
         let Show::Film(reel) = &mut session.show else {
-            session.played.clone_from(&request.sequence);
-            return self.play_live(key, now).map(Some);
+            return Err(gone);
         };
         if is_busy {
             return Err(StatusCode::ServiceUnavailable);
@@ -36,20 +54,10 @@ impl Engine {
             return Err(StatusCode::MethodNotValidInThisState);
         }
         let header = request.header(&headers::RANGE);
-        if request.is_second() && header.is_some_and(|header| !range::is_known(header)) {
-            return Err(StatusCode::HeaderFieldNotValidForResource);
-        }
-        let part = match header {
-            Some(header) => range::part(header, reel.film.length),
-            None => Some(Part {
-                from: None,
-                until: None,
-            }),
-        };
-        let part = part.ok_or(StatusCode::InvalidRange)?;
         let speed = range::speed(request.header(&headers::SPEED));
         let wanted = range::scale(request.header(&headers::SCALE));
         let scale = reel.scale(&session.outlets, wanted);
+        let part = wanted_part(request, (reel.film.length, range::way(scale)))?;
         if reel.player.state == State::Playing && header.is_none() && !is_faster(request) {
             // RFC 2326 section 10.5: it plays on.
             let at = reel.player.at(now);
@@ -57,9 +65,13 @@ impl Engine {
             return Ok(Some(session.playing(at)));
         }
         let zero = reel.film.zero;
+        let begin = match range::way(scale) {
+            Way::On => zero,
+            Way::Back => zero + reel.film.length,
+        };
         let from = match (part.from, reel.player.state) {
             (Some(from), _) => Some(zero + from),
-            (None, State::Ready | State::Ended) => Some(zero),
+            (None, State::Ready | State::Ended) => Some(begin),
             // Pictures between key frames can only be shown from one on.
             (None, _) if scale != reel.player.wish().scale => Some(reel.player.at(now)),
             (None, _) => None,
@@ -182,7 +194,25 @@ pub(crate) fn infos(
     (!infos.is_empty()).then(|| infos.join(","))
 }
 
-fn is_faster(request: &Request) -> bool {
+/// The part of a film of this length, played this way, that a request asks for.
+pub(crate) fn wanted_part(
+    request: &Request,
+    (length, way): (Duration, Way),
+) -> Result<Part, StatusCode> {
+    let Some(header) = request.header(&headers::RANGE) else {
+        return Ok(Part {
+            from: None,
+            until: None,
+        });
+    };
+    if request.is_second() && !range::is_known(header) {
+        return Err(StatusCode::HeaderFieldNotValidForResource);
+    }
+    range::part(header, (length, way)).ok_or(StatusCode::InvalidRange)
+}
+
+/// Whether a request says how fast it is to be.
+pub(crate) fn is_faster(request: &Request) -> bool {
     let asks = |name: &HeaderName| request.header(name).is_some();
     asks(&headers::SPEED) || asks(&headers::SCALE)
 }

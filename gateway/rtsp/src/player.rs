@@ -8,18 +8,19 @@ use sangam_archive::Replayed;
 use sangam_model::Time;
 
 use crate::limits::{AHEAD, AHEAD_MAX, LATE_MAX};
-use crate::reading::{Chunk, Job, Reader};
+use crate::range::{Way, way};
+use crate::reading::{Chunk, Job, Reader, Seek};
 
 /// What a client asked for; places count from the begin of the recording.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Wish {
     /// Where from; `None`: where it stopped.
     pub(crate) from: Option<Duration>,
-    /// Where it ends, if before the film does.
+    /// Where it ends, if before the film does; back, if before its begin.
     pub(crate) until: Option<Duration>,
     /// How much faster than it is to be shown it is sent.
     pub(crate) speed: f64,
-    /// How much faster it is to be shown.
+    /// How much faster it is to be shown; below 0: back.
     pub(crate) scale: f64,
 }
 
@@ -45,7 +46,7 @@ pub(crate) struct Player {
     /// `None` while it reads.
     reader: Option<Box<Reader>>,
     /// Where it is to read from next, if not on.
-    seek: Option<Duration>,
+    seek: Option<Seek>,
     ahead: VecDeque<Replayed>,
     bytes: usize,
     /// Nothing follows what was read ahead.
@@ -83,7 +84,11 @@ impl Player {
     /// Begins, goes on, or jumps.
     pub(crate) fn start(&mut self, wish: Wish) {
         if let Some(from) = wish.from {
-            self.seek = Some(from);
+            self.seek = Some(Seek {
+                to: from,
+                until: wish.until,
+                scale: wish.scale,
+            });
             self.from = from;
             self.clear();
         } else if let Some(next) = self.ahead.front() {
@@ -91,6 +96,14 @@ impl Player {
         }
         self.wish = wish;
         self.state = State::Starting;
+    }
+
+    /// Does nothing, at this place.
+    pub(crate) fn rest(&mut self, state: State, at: Duration) {
+        self.clear();
+        (self.state, self.from, self.seek) = (state, at, None);
+        // Whatever was asked for before, what comes next is looked for.
+        self.wish.scale = 1.0;
     }
 
     /// Stops where it is.
@@ -101,10 +114,11 @@ impl Player {
     /// What is to be read now, if something is.
     pub(crate) fn job(&mut self) -> Option<Job> {
         let span = match (self.ahead.front(), self.ahead.back()) {
-            (Some(first), Some(last)) => last.at.saturating_sub(first.at),
+            (Some(first), Some(last)) => last.at.abs_diff(first.at),
             _ => Duration::ZERO,
         };
-        let is_low = span < AHEAD && self.bytes < AHEAD_MAX && !self.is_last;
+        let wanted = AHEAD.mul_f64(self.pace().max(1.0));
+        let is_low = span < wanted && self.bytes < AHEAD_MAX && !self.is_last;
         let reads = matches!(self.state, State::Starting | State::Playing) && is_low;
         if !reads && self.seek.is_none() {
             return None;
@@ -127,6 +141,12 @@ impl Player {
         };
         if let Some(start) = chunk.start {
             self.from = start;
+        }
+        if let Some(scale) = chunk.scale {
+            if way(scale) != way(self.wish.scale) {
+                self.wish.until = None;
+            }
+            self.wish.scale = scale;
         }
         self.is_last = chunk.is_last;
         self.bytes += chunk
@@ -173,6 +193,7 @@ impl Player {
     pub(crate) fn at(&self, now: Time) -> Duration {
         let passed = now.since(self.origin).mul_f64(self.pace());
         match self.state {
+            State::Playing if self.goes_back() => self.from.saturating_sub(passed),
             State::Playing => self.from.saturating_add(passed),
             _ => self.ahead.front().map_or(self.from, |next| next.at),
         }
@@ -185,7 +206,11 @@ impl Player {
 
     /// Seconds of film in each second.
     fn pace(&self) -> f64 {
-        self.wish.speed * self.wish.scale
+        self.wish.speed * self.wish.scale.abs()
+    }
+
+    fn goes_back(&self) -> bool {
+        way(self.wish.scale) == Way::Back
     }
 
     /// The next packet if it is due.
@@ -229,12 +254,19 @@ impl Player {
     }
 
     fn is_beyond(&self, at: Duration) -> bool {
-        self.wish.until.is_some_and(|until| at > until)
+        let is_beyond = |until| match self.goes_back() {
+            true => at < until,
+            false => at > until,
+        };
+        self.wish.until.is_some_and(is_beyond)
     }
 
     fn time(&self, at: Duration) -> Time {
-        let ahead = at.saturating_sub(self.from).div_f64(self.pace());
-        self.origin + ahead
+        let ahead = match self.goes_back() {
+            true => self.from.saturating_sub(at),
+            false => at.saturating_sub(self.from),
+        };
+        self.origin + ahead.div_f64(self.pace())
     }
 
     fn clear(&mut self) {
@@ -311,7 +343,8 @@ mod tests {
             payload: b"packet".to_vec(),
         };
         let chunk = Chunk {
-            start: seek,
+            start: seek.map(|seek| seek.to),
+            scale: None,
             packets: vec![packet],
             is_last: false,
         };

@@ -6,7 +6,7 @@ use rtsp_types::headers::{NptRange, NptTime, Range};
 
 /// A client's network decides what it can take; beyond, the disk of others does.
 const SPEEDS: core::ops::RangeInclusive<f64> = 0.25..=4.0;
-/// Slower, pictures stand; faster, key frames follow each other as pictures do.
+/// Slower, pictures stand; faster, key frames follow each other as pictures do. The same backwards.
 pub(crate) const SCALES: core::ops::RangeInclusive<f64> = 0.25..=16.0;
 /// No film is longer: hours beyond would overflow.
 const SECONDS_MAX: u64 = u32::MAX as u64;
@@ -21,12 +21,29 @@ pub(crate) const NOW: &str = "npt=now-";
 pub(crate) struct Part {
     /// Where it begins; `None`: where the film is now.
     pub(crate) from: Option<Duration>,
-    /// Where it ends, if not with the film.
+    /// Where it ends, if not with the film; backwards, if not with its begin.
     pub(crate) until: Option<Duration>,
 }
 
+/// Which way a film goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// To its end.
+    On,
+    /// To its begin.
+    Back,
+}
+
+/// The way of a film at this scale.
+pub(crate) fn way(scale: f64) -> Way {
+    match scale < 0.0 {
+        true => Way::Back,
+        false => Way::On,
+    }
+}
+
 /// The part of a film of this length that a header asks for; `None` if there is no such part.
-pub(crate) fn part(header: &str, length: Duration) -> Option<Part> {
+pub(crate) fn part(header: &str, (length, way): (Duration, Way)) -> Option<Part> {
     // RFC 2326 section 12.29: a time at which to begin may follow.
     let range = header.split(';').next()?.trim();
     let Ok(Range::Npt(range)) = range.parse::<Range>() else {
@@ -44,15 +61,19 @@ pub(crate) fn part(header: &str, length: Duration) -> Option<Part> {
         Some(until) => until?,
         None => None,
     };
-    // Backwards is not possible.
-    let is_forward = match (from, until) {
-        (Some(from), Some(until)) => from <= until,
+    // RFC 7826 section 18.40: who goes back begins behind where it ends.
+    let is_that_way = match (from, until, way) {
+        (Some(from), Some(until), Way::On) => from <= until,
+        (Some(from), Some(until), Way::Back) => from >= until,
         _ => true,
     };
     let is_within = from.is_none_or(|from| from <= length);
-    (is_forward && is_within).then_some(Part {
+    (is_that_way && is_within).then_some(Part {
         from,
-        until: until.filter(|until| *until < length),
+        until: until.filter(|until| match way {
+            Way::On => *until < length,
+            Way::Back => !until.is_zero(),
+        }),
     })
 }
 
@@ -95,18 +116,22 @@ pub(crate) fn npt(from: Duration, until: Duration) -> String {
 
 /// The speed nearest to what a header asks for.
 pub(crate) fn speed(header: Option<&str>) -> f64 {
-    positive(header).clamp(*SPEEDS.start(), *SPEEDS.end())
+    let wanted = number(header).filter(|wanted| *wanted > 0.0);
+    let wanted = wanted.unwrap_or(1.0);
+    wanted.clamp(*SPEEDS.start(), *SPEEDS.end())
 }
 
-/// The same of the scale; backwards is not possible.
+/// The same of the scale; below 0 it goes back.
 pub(crate) fn scale(header: Option<&str>) -> f64 {
-    positive(header).clamp(*SCALES.start(), *SCALES.end())
+    let wanted = number(header).filter(|wanted| *wanted != 0.0);
+    let wanted = wanted.unwrap_or(1.0);
+    let quick = wanted.abs().clamp(*SCALES.start(), *SCALES.end());
+    quick.copysign(wanted)
 }
 
-fn positive(header: Option<&str>) -> f64 {
+fn number(header: Option<&str>) -> Option<f64> {
     let wanted = header.and_then(|text| text.trim().parse::<f64>().ok());
-    let wanted = wanted.filter(|wanted| wanted.is_finite() && *wanted > 0.0);
-    wanted.unwrap_or(1.0)
+    wanted.filter(|wanted| wanted.is_finite())
 }
 
 #[cfg(test)]
@@ -141,7 +166,24 @@ mod tests {
             ("npt", Some((None, None))),
             ("", None),
         ] {
-            let found = part(header, Duration::from_secs(10));
+            let found = part(header, (Duration::from_secs(10), Way::On));
+            let expected = expected.map(|(from, until)| Part { from, until });
+            assert_eq!(found, expected, "{header}");
+        }
+    }
+
+    #[test]
+    fn who_goes_back_begins_behind_where_it_ends() {
+        for (header, expected) in [
+            ("npt=10-", Some((ms(10_000), None))),
+            ("npt=4-2", Some((ms(4_000), ms(2_000)))),
+            ("npt=4-0", Some((ms(4_000), None))),
+            ("npt=now-", Some((None, None))),
+            ("npt=-4", Some((None, ms(4_000)))),
+            ("npt=2-4", None),
+            ("npt=10.1-", None),
+        ] {
+            let found = part(header, (Duration::from_secs(10), Way::Back));
             let expected = expected.map(|(from, until)| Part { from, until });
             assert_eq!(found, expected, "{header}");
         }
@@ -159,7 +201,15 @@ mod tests {
         ] {
             assert_eq!(speed(header), expected);
         }
-        for (header, expected) in [("8", 8.0), ("-8", 1.0), ("0.5", 0.5), ("1e9", 16.0)] {
+        for (header, expected) in [
+            ("8", 8.0),
+            ("-8", -8.0),
+            ("0.5", 0.5),
+            ("-0.01", -0.25),
+            ("0", 1.0),
+            ("1e9", 16.0),
+            ("-1e9", -16.0),
+        ] {
             assert_eq!(scale(Some(header)), expected);
         }
     }
@@ -167,7 +217,9 @@ mod tests {
     proptest! {
         #[test]
         fn no_range_is_too_strange(header in "(npt=|smpte=|clock=)?[-0-9:.a-zT;]{0,30}|.{0,20}") {
-            let _ = part(&header, Duration::from_secs(10));
+            for way in [Way::On, Way::Back] {
+                let _ = part(&header, (Duration::from_secs(10), way));
+            }
         }
     }
 }

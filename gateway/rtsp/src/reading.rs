@@ -21,7 +21,18 @@ const THREADS: usize = 4;
 const SLOW: Duration = Duration::from_millis(500);
 
 /// Read on, or from elsewhere if it says so.
-pub(crate) type Job = (Box<Reader>, Option<Duration>);
+pub(crate) type Job = (Box<Reader>, Option<Seek>);
+
+/// Where to read from, and how.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Seek {
+    /// Since the begin of the recording.
+    pub(crate) to: Duration,
+    /// Up to where, if that is known.
+    pub(crate) until: Option<Duration>,
+    /// How much faster it is shown; below 0 it is read back.
+    pub(crate) scale: f64,
+}
 
 /// What was read.
 #[derive(Debug)]
@@ -37,6 +48,8 @@ pub(crate) enum Done {
 pub(crate) struct Chunk {
     /// If it was looked for another place: where that is, since the begin of the recording.
     pub(crate) start: Option<Duration>,
+    /// And how fast it is, if not as it was to be.
+    pub(crate) scale: Option<f64>,
     /// The packets.
     pub(crate) packets: Vec<Replayed>,
     /// Whether nothing follows.
@@ -48,6 +61,8 @@ pub(crate) struct Chunk {
 pub(crate) struct Reader {
     source: Source,
     tracks: Vec<usize>,
+    /// As it was sought.
+    scale: f64,
     /// Whether it reads from a store, over a network.
     is_far: bool,
     /// Whether what it reads is slow to come, as a disk fails.
@@ -265,24 +280,26 @@ impl Reader {
             },
             source,
             tracks: film.tracks.clone(),
+            scale: 1.0,
             is_slow: false,
         }
     }
 
-    fn read(&mut self, seek: Option<Duration>, is_patient: bool) -> io::Result<Chunk> {
+    fn read(&mut self, seek: Option<Seek>, is_patient: bool) -> io::Result<Chunk> {
         let begin = Instant::now();
         if let Source::Blocks(play) = &mut self.source {
             play.set_patient(is_patient);
         }
-        let start = seek.map(|to| match &mut self.source {
-            Source::Log(replay) => replay.seek(to, &self.tracks),
-            Source::Blocks(play) => Ok(play.seek(to)),
-        });
         let mut chunk = Chunk {
-            start: start.transpose()?,
+            start: None,
+            scale: None,
             packets: Vec::new(),
             is_last: false,
         };
+        if let Some(seek) = seek {
+            chunk.start = Some(self.seek(seek)?);
+            chunk.scale = Some(self.scale).filter(|scale| *scale != seek.scale);
+        }
         let done = self.fill(&mut chunk);
         self.is_slow = begin.elapsed() > SLOW;
         match done {
@@ -295,10 +312,31 @@ impl Reader {
         }
     }
 
+    fn seek(&mut self, Seek { to, until, scale }: Seek) -> io::Result<Duration> {
+        self.scale = scale;
+        match &mut self.source {
+            Source::Log(replay) if scale < 0.0 => replay.seek_back(to, &self.tracks),
+            Source::Log(replay) => replay.seek(to, &self.tracks),
+            Source::Blocks(play) => {
+                let wound = match scale {
+                    1.0 => None,
+                    _ => play.wind(to, until, scale)?,
+                };
+                Ok(wound.unwrap_or_else(|| {
+                    // Of a film without pictures nothing can be left out.
+                    self.scale = 1.0;
+                    play.seek(to)
+                }))
+            }
+        }
+    }
+
     fn fill(&mut self, chunk: &mut Chunk) -> io::Result<()> {
+        let lasts = CHUNK.mul_f64(self.scale.abs().max(1.0));
         let mut bytes = 0;
         loop {
             let next = match &mut self.source {
+                Source::Log(replay) if self.scale < 0.0 => replay.pull_back()?,
                 Source::Log(replay) => replay.pull()?,
                 Source::Blocks(play) => play.pull()?,
             };
@@ -313,7 +351,7 @@ impl Reader {
                 chunk.packets.push(next);
             }
             let first = chunk.packets.first().map_or(at, |first| first.at);
-            if at.saturating_sub(first) >= CHUNK || bytes >= CHUNK_MAX {
+            if at.abs_diff(first) >= lasts || bytes >= CHUNK_MAX {
                 return Ok(());
             }
         }

@@ -239,6 +239,20 @@ impl Rtsp {
     pub fn metrics(&self) -> Vec<Metric> {
         let levels = self.levels.metrics().into_iter();
         let levels = levels.chain(self.totals.metrics());
+        let patrolled = self.films.patrolled().all().into_iter();
+        let patrolled = patrolled.map(|(_, name, help, value)| Metric {
+            name,
+            help,
+            is_counter: true,
+            value,
+        });
+        let streams = Metric {
+            name: "sangam_rtsp_film_streams",
+            help: "Films that this node sends by datagrams now",
+            is_counter: false,
+            value: self.totals.streams.load(Ordering::Relaxed),
+        };
+        let levels = levels.chain(patrolled).chain([streams]);
         levels.chain(self.counts.metrics()).collect()
     }
 
@@ -247,6 +261,8 @@ impl Rtsp {
     pub fn counts(&self) -> Vec<Counted> {
         let mut all = self.counts.all();
         all.extend(self.totals.all());
+        let patrolled = self.films.patrolled().all().into_iter();
+        all.extend(patrolled.map(|(name, _, help, value)| (name, help, value)));
         all
     }
 

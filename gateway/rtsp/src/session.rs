@@ -16,7 +16,7 @@ use crate::limits::{OUTBOUND_HIGH, REPORT_EVERY};
 use crate::live::{Seat, Valve};
 use crate::message::Answer;
 use crate::player::{Player, State};
-use crate::range;
+use crate::range::{self, Way, way};
 
 /// By what packets go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,6 +79,8 @@ pub(crate) enum Show {
 pub(crate) struct Reel {
     pub(crate) film: Arc<Film>,
     pub(crate) player: Player,
+    /// What it is when it is not wound, if it then goes by datagrams from another thread.
+    pub(crate) sent: Option<Box<Delivery>>,
 }
 
 /// One track of a session.
@@ -134,6 +136,15 @@ impl Session {
         }
     }
 
+    /// The same, be it what is played now or not.
+    pub(crate) fn any_reel(&mut self) -> Option<&mut Reel> {
+        match &mut self.show {
+            Show::Film(reel) => Some(reel),
+            Show::Sent(sent) => sent.wound.as_deref_mut(),
+            Show::Live(_) => None,
+        }
+    }
+
     /// An answer about it.
     pub(crate) fn spoken(&self, answer: Answer) -> Answer {
         let timeout = self.timeout.as_secs();
@@ -169,7 +180,7 @@ impl Session {
         let Show::Film(reel) = &mut self.show else {
             return turn;
         };
-        let Reel { film, player } = &mut **reel;
+        let Reel { film, player, .. } = &mut **reel;
         if player.state != State::Playing {
             return turn;
         }
@@ -251,14 +262,14 @@ impl Session {
 }
 
 impl Reel {
-    /// The scale nearest to a wish: what has no picture has one scale, and so has a transport
-    /// stream, of which whole pictures cannot be left out.
+    /// The scale nearest to a wish: what has no picture has one scale, and a transport stream has
+    /// no slow one, as that would take another clock in all of its packets.
     pub(crate) fn scale(&self, outlets: &[Outlet], wanted: f64) -> f64 {
-        if self.film.blocks.is_some() {
-            return 1.0;
-        }
         let mut outlets = outlets.iter();
-        match outlets.any(|outlet| self.film.class(outlet.track) == Some(Class::Video)) {
+        let has_pictures =
+            outlets.any(|outlet| self.film.class(outlet.track) == Some(Class::Video));
+        match has_pictures {
+            true if self.film.blocks.is_some() => of_stream(wanted),
             true => wanted,
             false => 1.0,
         }
@@ -266,10 +277,21 @@ impl Reel {
 
     /// What is played from here on.
     pub(crate) fn range(&self, at: Duration) -> String {
-        let zero = self.film.zero;
-        let until = self.player.wish().until;
-        let until = until.map_or(self.film.length, |until| until - zero);
+        let (zero, wish) = (self.film.zero, self.player.wish());
+        let until = wish.until.map(|until| until.saturating_sub(zero));
+        let until = until.unwrap_or(match way(wish.scale) {
+            Way::On => self.film.length,
+            Way::Back => Duration::ZERO,
+        });
         range::npt(at.saturating_sub(zero), until)
+    }
+}
+
+/// The scale of a transport stream nearest to a wish.
+pub(crate) fn of_stream(wanted: f64) -> f64 {
+    match (0.0..1.0).contains(&wanted) {
+        true => 1.0,
+        false => wanted,
     }
 }
 
@@ -302,10 +324,10 @@ impl Outlet {
     }
 }
 
-/// Whether a packet of an event with these flags belongs to a film at this scale: faster, its key
-/// frames; slower, its pictures; sound is for the pace at which it was spoken.
+/// Whether a packet of an event with these flags belongs to a film at this scale: faster, or back,
+/// its key frames; slower, its pictures; sound is for the pace at which it was spoken.
 fn is_shown(class: Option<Class>, flags: u8, scale: f64) -> bool {
     let is_video = class == Some(Class::Video);
     let is_key = Flags::from_bits(flags).contains(Flags::KEY);
-    scale == 1.0 || is_video && (is_key || scale < 1.0)
+    scale == 1.0 || is_video && (is_key || (0.0..1.0).contains(&scale))
 }

@@ -110,7 +110,7 @@ impl Engine {
                     return;
                 };
                 let is_asked = session.asker.is_some();
-                let Some(reel) = session.reel() else {
+                let Some(reel) = session.any_reel() else {
                     return;
                 };
                 if let Err(error) = &chunk {
@@ -254,7 +254,11 @@ impl Engine {
     fn show(&self, film: Arc<Film>) -> Show {
         let reader = Reader::new(&self.settings.archive, &film);
         let player = Player::new(reader);
-        Show::Film(Box::new(Reel { film, player }))
+        Show::Film(Box::new(Reel {
+            film,
+            player,
+            sent: None,
+        }))
     }
 
     fn describe(

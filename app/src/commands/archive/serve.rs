@@ -61,8 +61,9 @@ pub(super) fn run(place: &Place, options: &ArchiveServeArgs, as_json: bool) -> R
         .http
         .map(|address| http::Aside::start(address, Arc::clone(&server)));
     let http = http.transpose()?;
-    let mover = Mover::start(place, options.move_rate, &stop)?;
-    let carrier = Carrier::start(place, Some(options.move_rate), &stop)?;
+    let care = options.care.clone();
+    let carrier = Carrier::start(place, Some(care.move_rate), &stop)?;
+    let mover = Mover::start(server.films(), care, &stop)?;
     let nodes = Nodes::start(&server, options.node_listen, &stop)?;
     announce(&server, (is_live, http.as_ref()), as_json);
     let mut live = Live::new();

@@ -3,8 +3,8 @@
 //!
 //! A thread of its own sends: [`work`] has it, with a timer wheel of 2 ms, bursts of at most eight
 //! packets that the kernel cuts, and all that is due in one system call. `stream` is one film for
-//! one client, `curve`s come from the archive, `reads` has threads that read blocks in the order in
-//! which they are due, `repeat` sends again what was lost.
+//! one client, `curve`s come from the archive, `reads` has threads for each disk that read blocks
+//! in the order in which they are due, `repeat` sends again what was lost.
 //!
 //! `show` is the session at the front: it gives orders to its own node and, by `peers`, to the
 //! others. An order is the same for all; who sends which block follows from the disks, so nodes
@@ -184,7 +184,7 @@ impl Sending {
         let (own_waker, sleeper) = pair()?;
         let (over, ended) = channel();
         let totals = Arc::<Totals>::default();
-        let reads = Reads::start(&films, (&commands, &own_waker), &totals)?;
+        let reads = Reads::new(&films, (&commands, &own_waker), &totals);
         let work = Work::new(Parts {
             films,
             sockets,

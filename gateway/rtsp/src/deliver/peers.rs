@@ -1,5 +1,6 @@
 //! The front's ways to the other nodes: orders, and whether they are there.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -19,6 +20,9 @@ use super::order::Order;
 const ASK_EVERY: Duration = Duration::from_millis(250);
 /// Orders that wait for a node; beyond, it counts as away.
 const WAITING_MAX: usize = 4_096;
+/// Ends of sessions that nodes are told later, as they take no more now; beyond, a node forgets a
+/// session with its front.
+const OWED_MAX: usize = 65_536;
 
 /// What is heard of other nodes.
 #[derive(Debug)]
@@ -39,6 +43,8 @@ pub(crate) struct Peers {
     /// What is heard of them.
     pub(crate) news: Receiver<News>,
     waker: Waker,
+    /// Sessions whose end a node did not take: it would send them to their films' ends.
+    owed: RefCell<Vec<(u32, u64)>>,
 }
 
 #[derive(Debug)]
@@ -56,6 +62,7 @@ impl Peers {
             outbox,
             news,
             waker,
+            owed: RefCell::default(),
         }
     }
 
@@ -80,6 +87,9 @@ impl Peers {
                 Err(error) => tracing::error!(%error, "no thread for another node"),
             }
         }
+        for (node, session) in self.owed.take() {
+            self.order(node, &Arc::new(Order::Stop { session }));
+        }
     }
 
     fn start(&self, own: u32, node: u32, link: Arc<Link>) -> io::Result<Peer> {
@@ -101,8 +111,19 @@ impl Peers {
 
     /// Gives an order to a node; false if it does not take more.
     pub(crate) fn order(&self, node: u32, order: &Arc<Order>) -> bool {
-        let peer = self.threads.get(&node);
-        peer.is_some_and(|peer| peer.orders.try_send(order.clone()).is_ok())
+        let Some(peer) = self.threads.get(&node) else {
+            return false;
+        };
+        let is_taken = peer.orders.try_send(order.clone()).is_ok();
+        let mut owed = self.owed.borrow_mut();
+        match &**order {
+            Order::Stop { session } if !is_taken && owed.len() < OWED_MAX => {
+                owed.push((node, *session));
+            }
+            Order::Play(play) => owed.retain(|owed| *owed != (node, play.session)),
+            _ => {}
+        }
+        is_taken
     }
 }
 

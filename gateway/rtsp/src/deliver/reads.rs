@@ -1,6 +1,7 @@
-//! Threads that read blocks, the one first that is due first.
+//! Threads that read blocks: those of each disk in a queue of their own, the one first that is due
+//! first. A disk that is slow holds up what lies there, and nothing else.
 
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, HashMap};
 use std::io;
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -13,9 +14,11 @@ use sangam_model::Time;
 use super::work::Command;
 use super::{Key, Totals};
 
-/// Readers: while some wait for a slow disk or a node that is away, others go on.
-const THREADS: usize = 4;
-/// Blocks that wait to be read; beyond, streams ask again.
+/// Readers of one disk: while one checks what it read, the other reads.
+const THREADS: usize = 2;
+/// Queues; disks beyond share them.
+const QUEUES_MAX: u32 = 64;
+/// Blocks of one queue that wait to be read; beyond, streams ask again.
 const WAITING_MAX: usize = 8_192;
 
 /// A block that somebody wants.
@@ -24,6 +27,8 @@ pub(crate) struct Wanted {
     pub(crate) key: Key,
     pub(crate) film: Arc<Film>,
     pub(crate) block: u64,
+    /// The disk where it belongs.
+    pub(crate) disk: u32,
     /// When its first datagram is to be sent.
     pub(crate) due: Time,
 }
@@ -39,6 +44,16 @@ pub(crate) struct Got {
 /// The threads.
 #[derive(Debug)]
 pub(crate) struct Reads {
+    queues: HashMap<u32, Lane>,
+    films: Arc<Films>,
+    outbox: Sender<Command>,
+    waker: Waker,
+    totals: Arc<Totals>,
+}
+
+/// The queue of a disk, and who reads it.
+#[derive(Debug)]
+struct Lane {
     queue: Arc<Queue<Wanted>>,
     threads: Vec<JoinHandle<()>>,
 }
@@ -83,22 +98,50 @@ impl<T> PartialEq for Place<T> {
 impl<T> Eq for Place<T> {}
 
 impl Reads {
-    /// Threads that hand what they read to the sender and wake it.
-    ///
-    /// # Errors
-    /// This machine has no threads for them.
-    pub(crate) fn start(
+    /// For who hands what was read to the sender and wakes it. There are no threads before the
+    /// first wish.
+    pub(crate) fn new(
         films: &Arc<Films>,
         (outbox, waker): (&Sender<Command>, &Waker),
         totals: &Arc<Totals>,
-    ) -> io::Result<Self> {
-        let queue = Arc::new(Queue::new());
-        let mut threads = Vec::new();
+    ) -> Self {
+        Self {
+            queues: HashMap::new(),
+            films: films.clone(),
+            outbox: outbox.clone(),
+            waker: waker.clone(),
+            totals: totals.clone(),
+        }
+    }
+
+    /// Wants a block; false if too many of its disk wait.
+    pub(crate) fn want(&mut self, wanted: Wanted) -> bool {
+        let number = wanted.disk % QUEUES_MAX;
+        if !self.queues.contains_key(&number) {
+            match self.start() {
+                Ok(lane) => drop(self.queues.insert(number, lane)),
+                Err(error) => {
+                    tracing::warn!(%error, "a disk is not read: no thread for it");
+                    return false;
+                }
+            }
+        }
+        let due = wanted.due;
+        let lane = self.queues.get(&number);
+        lane.is_some_and(|lane| lane.queue.push(due, wanted))
+    }
+
+    fn start(&self) -> io::Result<Lane> {
+        let mut lane = Lane {
+            queue: Arc::new(Queue::new()),
+            threads: Vec::new(),
+        };
         for _ in 0..THREADS {
-            let (queue, films, totals) = (queue.clone(), films.clone(), totals.clone());
-            let (outbox, waker) = (outbox.clone(), waker.clone());
+            let (queue, films, totals) =
+                (lane.queue.clone(), self.films.clone(), self.totals.clone());
+            let (outbox, waker) = (self.outbox.clone(), self.waker.clone());
             let thread = thread::Builder::new().name("sangam-blocks".to_owned());
-            threads.push(thread.spawn(move || {
+            lane.threads.push(thread.spawn(move || {
                 while let Some(wanted) = queue.next() {
                     let got = read(&films, wanted, &totals);
                     if outbox.send(Command::Got(got)).is_err() {
@@ -108,13 +151,7 @@ impl Reads {
                 }
             })?);
         }
-        Ok(Self { queue, threads })
-    }
-
-    /// Wants a block; false if too many wait.
-    pub(crate) fn want(&self, wanted: Wanted) -> bool {
-        let due = wanted.due;
-        self.queue.push(due, wanted)
+        Ok(lane)
     }
 }
 
@@ -161,8 +198,21 @@ impl<T> Queue<T> {
 
 impl Drop for Reads {
     fn drop(&mut self) {
+        // All are told before the first is waited for.
+        self.queues.values().for_each(Lane::end);
+    }
+}
+
+impl Lane {
+    fn end(&self) {
         self.queue.lock().is_over = true;
         self.queue.filled.notify_all();
+    }
+}
+
+impl Drop for Lane {
+    fn drop(&mut self) {
+        self.end();
         for thread in self.threads.drain(..) {
             if thread.join().is_err() {
                 tracing::error!("a reader of blocks had panicked");

@@ -15,9 +15,9 @@ use super::work::Command;
 use super::{Booked, Delivery, News, Place, bits_of};
 use crate::film::Film;
 use crate::message::{Answer, Request};
-use crate::play::infos;
+use crate::play::{infos, wanted_part};
 use crate::player::State;
-use crate::range::{self, Part};
+use crate::range::{self, Way};
 use crate::session::{Carrier, Session, Show};
 use crate::turn::Engine;
 
@@ -205,17 +205,7 @@ impl Engine {
             return Err(StatusCode::InternalServerError);
         };
         let header = request.header(&headers::RANGE);
-        if request.is_second() && header.is_some_and(|header| !range::is_known(header)) {
-            return Err(StatusCode::HeaderFieldNotValidForResource);
-        }
-        let part = match header {
-            Some(header) => range::part(header, sent.film.length),
-            None => Some(Part {
-                from: None,
-                until: None,
-            }),
-        };
-        let part = part.ok_or(StatusCode::InvalidRange)?;
+        let part = wanted_part(request, (sent.film.length, Way::On))?;
         let pace = match request.header(&name("Sangam-Pace")) {
             Some(text) => Some(pace(text).ok_or(StatusCode::ParameterNotUnderstood)?),
             None => None,

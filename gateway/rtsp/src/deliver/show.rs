@@ -10,7 +10,7 @@ use super::order::{Moment, Order, Pace, Play};
 use crate::egress::Onset;
 use crate::film::{Blocks, Film};
 use crate::player::State;
-use crate::session::Session;
+use crate::session::{Reel, Session};
 
 /// What a client may do to the pace.
 pub(crate) const RATES: core::ops::RangeInclusive<f64> = 0.5..=1.5;
@@ -49,6 +49,8 @@ pub(crate) struct Delivery {
     pub(crate) changes: u64,
     /// Who refused, and when.
     refused: Vec<(u32, Time)>,
+    /// What wound it last, as that may still read.
+    pub(crate) wound: Option<Box<Reel>>,
 }
 
 /// What a client asked for when it played.
@@ -93,6 +95,7 @@ impl Delivery {
             nodes: Vec::new(),
             changes: 0,
             refused: Vec::new(),
+            wound: None,
         })
     }
 
@@ -209,6 +212,20 @@ impl Delivery {
     pub(crate) fn pause(&mut self, now: Time) {
         self.first = self.position(now);
         self.state = State::Paused;
+    }
+
+    /// The number of the packet behind all that was sent.
+    pub(crate) fn next(&self, now: Time) -> u16 {
+        let apart = if self.curve.is_some() { APART } else { 0 };
+        let next = self.position(now) + apart;
+        self.gsn.wrapping_add(next as u32) as u16
+    }
+
+    /// Was played by somebody else meanwhile: where it is now, and the number that comes next.
+    pub(crate) fn rest(&mut self, state: State, (at, sequence): (Duration, u16)) {
+        self.first = self.blocks.index.start(at) / PACKETS as u64;
+        self.gsn = u32::from(sequence).wrapping_sub(self.first as u32);
+        self.state = state;
     }
 
     /// It came to its end.

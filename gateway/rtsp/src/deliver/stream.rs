@@ -8,9 +8,11 @@ use sangam_archive::films::{Curve, DATAGRAM, Film, PACKETS, View};
 use sangam_model::Time;
 use sangam_wire::rtcp::{self, SenderInfo};
 
+use super::Key;
 use super::order::{Moment, Play};
 use super::outbox::{Destination, Outbox};
 use super::packet::{Numbers, UNCOUNTED};
+use super::reads::Wanted;
 use super::runs::Runs;
 use crate::limits::{LATE_MAX, REPORT_EVERY};
 
@@ -372,6 +374,17 @@ impl Stream {
         });
         self.asked = wanted.map(|(block, _)| block);
         wanted
+    }
+
+    /// A wish for a block of it.
+    pub(crate) fn wish(&self, (key, block): (Key, u64), due: Time) -> Wanted {
+        Wanted {
+            key,
+            film: self.film.clone(),
+            block,
+            disk: self.view.disk(&self.film, block),
+            due,
+        }
     }
 
     /// It could not be asked for.

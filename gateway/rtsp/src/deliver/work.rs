@@ -17,7 +17,7 @@ use sangam_model::Time;
 
 use super::order::{Order, Pace, Play, local_source};
 use super::outbox::{Destination, Outbox};
-use super::reads::{Got, Reads, Wanted};
+use super::reads::{Got, Reads};
 use super::repeat::{Lost, Repeated, Repeats};
 use super::stream::Stream;
 use super::{Ended, Key, Totals};
@@ -257,13 +257,7 @@ impl Work {
         let turn = stream.turn(now, &mut self.out);
         self.totals.late.add(u64::from(turn.late));
         if let Some((block, due)) = turn.wants {
-            let film = stream.film.clone();
-            let wanted = Wanted {
-                key,
-                film,
-                block,
-                due,
-            };
+            let wanted = stream.wish((key, block), due);
             if !self.reads.want(wanted) {
                 stream.unask();
             }
@@ -322,16 +316,9 @@ impl Work {
             }
         }
         for block in wanted {
-            let film = stream.film.clone();
             // What is lost is late already.
-            let due = now;
-            let is_wanted = self.reads.want(Wanted {
-                key,
-                film,
-                block,
-                due,
-            });
-            if !is_wanted {
+            let wanted = stream.wish((key, block), now);
+            if !self.reads.want(wanted) {
                 repeats.take(stream, (block, None), &mut self.out);
             }
         }

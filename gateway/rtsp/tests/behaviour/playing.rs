@@ -210,6 +210,71 @@ fn fast_forward_shows_the_key_frames_and_no_sound() {
     }
 }
 
+/// The seconds of the film whose key frames these packets of the picture are.
+fn seconds(packets: &[(u8, Vec<u8>)]) -> Vec<u8> {
+    let pictures = packets.iter().filter(|(channel, _)| *channel == VIDEO);
+    // Packets are filled with their number, and there are 50 in a second.
+    let numbers = pictures.map(|(_, bytes)| Packet::decode(bytes).unwrap().payload[0]);
+    let second = |number| (0..10).find(|second| (u32::from(*second) * 50) as u8 == number);
+    numbers.map(|number| second(number).unwrap()).collect()
+}
+
+#[test]
+fn backwards_it_shows_the_key_frames_from_the_last_to_the_first() {
+    let stage = Stage::new(500);
+    let (mut client, session) = stage.set_up();
+    let play = [&session, "Range: npt=7.5-2", "Scale: -4"];
+    let answer = client.ask("PLAY", &stage.url, &play);
+    let said = ["scale", "range"].map(|name| answer.headers[name].as_str());
+    assert_eq!((answer.status, said), (200, ["-4", "npt=7.000-2.000"]));
+    let packets = until_bye(&mut client);
+    assert_eq!(seconds(&packets), [7, 6, 5, 4, 3, 2]);
+    assert_eq!(headers(&packets, AUDIO), []);
+    // Timestamps run on, a quarter of a second for each second back.
+    follow(&headers(&packets, VIDEO), onset(&answer, 0), 22_500);
+
+    // Nobody said where from: from the end, stopped between two pictures, and on from there.
+    let answer = client.ask("PLAY", &stage.url, &[&session, "Scale: -2"]);
+    assert_eq!(answer.headers["range"], "npt=9.000-0.000");
+    let mut packets = vec![client.packet().unwrap()];
+    while headers(&packets, VIDEO).len() < 2 {
+        packets.push(client.packet().unwrap());
+    }
+    client.ask("PAUSE", &stage.url, &[&session]);
+    packets.append(&mut client.packets);
+    let next = 9 - headers(&packets, VIDEO).len();
+    let resumed = client.ask("PLAY", &stage.url, &[&session, "Scale: -2"]);
+    assert_eq!(resumed.headers["range"], format!("npt={next}.000-0.000"));
+    packets.extend(until_bye(&mut client));
+    assert_eq!(seconds(&packets), [9, 8, 7, 6, 5, 4, 3, 2, 1, 0]);
+    for range in ["Range: npt=2-7", "Range: npt=10-"] {
+        let answer = client.ask("PLAY", &stage.url, &[&session, range, "Scale: -1"]);
+        assert_eq!(answer.status, 457, "{range}");
+    }
+}
+
+#[test]
+fn who_turns_round_goes_on_from_where_he_is() {
+    let stage = Stage::new(500);
+    let (mut client, session) = stage.set_up();
+    let play = [&session, "Range: npt=4.3-", "Scale: 16"];
+    client.ask("PLAY", &stage.url, &play);
+    let mut packets = Vec::new();
+    while headers(&packets, VIDEO).len() < 3 {
+        packets.push(client.packet().unwrap());
+    }
+    let answer = client.ask("PLAY", &stage.url, &[&session, "Scale: -16"]);
+    assert_eq!(answer.status, 200);
+    packets.append(&mut client.packets);
+    let on = headers(&packets, VIDEO).len() as u8;
+    packets.extend(until_bye(&mut client));
+    let seen = seconds(&packets);
+    let (there, back) = seen.split_at(usize::from(on));
+    assert_eq!(there, (4..4 + on).collect::<Vec<_>>());
+    assert!(back[0] + 1 >= 4 + on - 1, "{seen:?}");
+    assert_eq!(back, (0..=back[0]).rev().collect::<Vec<_>>());
+}
+
 /// A client that has set up the picture by UDP, its sockets and the answer.
 fn by_udp(stage: &Stage) -> (Client, [UdpSocket; 2], Answer) {
     let mut client = stage.client();
@@ -262,7 +327,7 @@ fn a_film_comes_by_udp_and_faster() {
     let stage = Stage::new(200);
     let (mut client, sockets, answer) = by_udp(&stage);
     let session = session(&answer);
-    let play = [&session, "Speed: 4.0", "Scale: -1.0"];
+    let play = [&session, "Speed: 4.0", "Scale: 0"];
     let answer = client.ask("PLAY", &stage.url, &play);
     let played = (
         answer.headers["speed"].as_str(),
