@@ -288,6 +288,7 @@ impl Floors {
                 epoch: word.epoch,
                 revision: word.revision,
                 open,
+                class: word.class(),
             };
             self.boards.gate(&prefix, gate.clone());
             broker.gate(prefix, gate);

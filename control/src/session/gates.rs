@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use sangam_client::{Client, ClientError, Outgoing, Publisher, Received};
-use sangam_model::{Filter, MediaInfo, Topic};
+use sangam_model::{Class, Filter, MediaInfo, Topic};
 use sangam_session::Session;
 use sangam_wire::Event;
 use serde::{Deserialize, Serialize};
@@ -32,19 +32,42 @@ pub struct Word {
     /// The next levels that are open; everything, if there is no list.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub open: Option<Vec<String>>,
+    /// What may be published there, `audio` or `video`; anything, if it is not said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub class: Option<String>,
+}
+
+impl Word {
+    /// What may be published there; anything, if none is said.
+    #[must_use]
+    pub fn class(&self) -> Option<Class> {
+        let named = |class: &Class| Some(class.name()) == self.class.as_deref();
+        Class::ALL.into_iter().find(named)
+    }
 }
 
 /// What a session means for topics now.
 #[must_use]
 pub fn words(session: &Session) -> Vec<Word> {
     let doors = session.doors().into_iter();
-    let word = |(at, open)| Word {
+    let word = |(at, open): (String, _)| Word {
+        class: medium(&at).map(|class| class.name().to_owned()),
         at,
         epoch: session.epoch(),
         revision: session.seq(),
         open: Some(open),
     };
     doors.map(word).collect()
+}
+
+/// The class of what a floor is for, if the door is a floor's: `tenant/name/room/medium`. A screen
+/// has sound as well.
+fn medium(at: &str) -> Option<Class> {
+    match at.split('/').nth(3)? {
+        "audio" => Some(Class::Audio),
+        "video" => Some(Class::Video),
+        _ => None,
+    }
 }
 
 /// What lifts the gates of a session that is forgotten.
@@ -145,12 +168,25 @@ mod tests {
     use super::*;
 
     #[test]
+    fn floors_of_sound_and_of_pictures_are_for_these_alone() {
+        assert_eq!(medium("acme/weekly/main/audio"), Some(Class::Audio));
+        assert_eq!(medium("acme/weekly/main/video"), Some(Class::Video));
+        for other in ["acme/weekly/main/screen", "acme/weekly/audio", "acme/video"] {
+            assert_eq!(medium(other), None, "{other}");
+        }
+        let said = r#"{"at":"a/b/c/audio","epoch":1,"revision":1,"open":["m1"],"class":"audio"}"#;
+        let word: Word = serde_json::from_str(said).unwrap();
+        assert_eq!(word.class(), Some(Class::Audio));
+    }
+
+    #[test]
     fn words_are_put_together_as_far_as_a_datagram_reaches() {
         let word = |n: usize, open: usize| Word {
             at: format!("acme/s{n}/main/audio"),
             epoch: 1,
             revision: 2,
             open: Some((0..open).map(|m| format!("m{m}")).collect()),
+            class: Some("audio".to_owned()),
         };
         let words: Vec<_> = (0..40).map(|n| word(n, 2)).chain([word(99, 250)]).collect();
         let packed = pack(&words);

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use sangam_model::{Time, Topic};
+use sangam_model::{Class, Time, Topic};
 
 /// Prefixes that one broker keeps gates for; past it the gate that was not heard of for the
 /// longest time goes.
@@ -24,6 +24,8 @@ pub struct TopicGate {
     pub revision: u64,
     /// The next levels that are open; all, if none are given.
     pub open: Option<BTreeSet<String>>,
+    /// What may be published there; anything, if it is not said. Who may speak shows no pictures.
+    pub class: Option<Class>,
 }
 
 /// Every gate a broker was told of.
@@ -50,7 +52,7 @@ impl Gates {
                 self.refused += 1;
                 return false;
             }
-            changed = known.open != gate.open;
+            changed = (&known.open, known.class) != (&gate.open, gate.class);
             self.heard.remove(&(*at, prefix.clone()));
         } else if self.gates.len() >= GATES_MAX
             && let Some((_, oldest)) = self.heard.pop_first()
@@ -63,9 +65,10 @@ impl Gates {
         changed
     }
 
-    /// Whether what is published on this topic goes anywhere: no gate above it is closed to it.
+    /// Whether what is published on this topic goes anywhere: no gate above it is closed to it, nor
+    /// to media of this class.
     #[must_use]
-    pub fn is_open(&self, topic: &Topic) -> bool {
+    pub fn is_open(&self, topic: &Topic, class: Class) -> bool {
         if self.gates.is_empty() {
             return true;
         }
@@ -74,9 +77,9 @@ impl Gates {
         let above = ends.all(|end| {
             let (prefix, below) = (&text[..end], &text[end + 1..]);
             let next = below.split('/').next().unwrap_or_default();
-            self.lets(prefix, Some(next))
+            self.lets(prefix, Some(next), class)
         });
-        above && self.lets(text, None)
+        above && self.lets(text, None, class)
     }
 
     /// Whether anything was said of a prefix of this topic.
@@ -106,11 +109,14 @@ impl Gates {
         self.gates.is_empty()
     }
 
-    fn lets(&self, prefix: &str, next: Option<&str>) -> bool {
-        match self.gates.get(prefix).map(|(gate, _)| &gate.open) {
-            Some(Some(open)) => next.is_some_and(|next| open.contains(next)),
-            Some(None) | None => true,
-        }
+    fn lets(&self, prefix: &str, next: Option<&str>, class: Class) -> bool {
+        let Some((gate, _)) = self.gates.get(prefix) else {
+            return true;
+        };
+        gate.open.as_ref().is_none_or(|open| {
+            let fits = gate.class.is_none_or(|wanted| wanted == class);
+            fits && next.is_some_and(|next| open.contains(next))
+        })
     }
 }
 
@@ -127,6 +133,7 @@ mod tests {
             epoch: 1,
             revision,
             open: Some(open.iter().map(|level| (*level).to_owned()).collect()),
+            class: None,
         }
     }
 
@@ -150,8 +157,29 @@ mod tests {
             ("acme/weekly2/x", true),
             ("acme/daily/main/audio/m2", true),
         ] {
-            assert_eq!(gates.is_open(&topic(text)), open, "{text}");
+            assert_eq!(gates.is_open(&topic(text), Class::Audio), open, "{text}");
         }
+    }
+
+    #[test]
+    fn a_gate_for_one_class_is_closed_to_others() {
+        let mut gates = Gates::default();
+        let sound = |revision| TopicGate {
+            class: Some(Class::Audio),
+            ..gate(revision, &["m1"])
+        };
+        assert!(set(&mut gates, "a/audio", sound(1)));
+        let open = |gates: &Gates, class| gates.is_open(&topic("a/audio/m1/x"), class);
+        assert!(open(&gates, Class::Audio));
+        assert!(!open(&gates, Class::Video));
+        assert!(set(&mut gates, "a/audio", gate(2, &["m1"])), "any class");
+        assert!(open(&gates, Class::Video));
+        let lifted = TopicGate {
+            open: None,
+            ..sound(3)
+        };
+        assert!(set(&mut gates, "a/audio", lifted));
+        assert!(open(&gates, Class::Video));
     }
 
     #[test]
@@ -166,7 +194,7 @@ mod tests {
         };
         assert!(set(&mut gates, "a/b", later));
         assert!(!set(&mut gates, "a/b", gate(9, &["y"])), "an older holder");
-        assert!(gates.is_open(&topic("a/b/z")));
+        assert!(gates.is_open(&topic("a/b/z"), Class::Data));
         assert_eq!(gates.refused(), 2);
     }
 

@@ -21,6 +21,7 @@ fn give(broker: &Broker, (epoch, revision): (u64, u64), holders: &[&str]) {
         epoch,
         revision,
         open: Some(open),
+        class: None,
     };
     broker.gate(topic(FLOOR), gate);
 }
@@ -75,6 +76,29 @@ fn who_does_not_hold_the_floor_is_heard_by_nobody_over_any_transport() {
             dropped(&broker, DropReason::GateClosed) == closed
         });
     }
+    let from = good.1;
+    say_until(&mut good, &mut 0, || hears(&mut listener, from));
+}
+
+#[test]
+fn who_may_speak_shows_no_pictures_with_that_floor() {
+    let broker = start(config(1));
+    let mut listener = udp(&broker);
+    subscribe(&mut listener, "acme/weekly/#");
+    let gate = TopicGate {
+        epoch: 1,
+        revision: 1,
+        open: Some(["m1".to_owned()].into()),
+        class: Some(Class::Audio),
+    };
+    broker.gate(topic(FLOOR), gate);
+    let mut raw = Raw::udp(udp_of(&broker));
+    let picture = raw.publish(&format!("{FLOOR}/m1/video"), video());
+    raw.send_media(&event(Class::Video, picture, 1, b"picture"));
+    eventually("the counter", || {
+        dropped(&broker, DropReason::GateClosed) == 1
+    });
+    let mut good = speaker(raw, "m1");
     let from = good.1;
     say_until(&mut good, &mut 0, || hears(&mut listener, from));
 }

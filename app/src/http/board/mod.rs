@@ -22,7 +22,7 @@ use sangam_control::Problem;
 use sangam_control::openapi::{Answer, Routes, get};
 use sangam_control::session::unix_ms;
 use sangam_io::clock;
-use sangam_model::{Filter, Time, Topic};
+use sangam_model::{Class, Filter, Time, Topic};
 use sangam_node::Sample;
 
 use super::access::unbelieved;
@@ -87,7 +87,7 @@ impl Boards {
     /// Whether a member draws whose floor this topic stands for.
     fn is_open(&self, topic: &Topic, rights: Rights) -> bool {
         let floors = self.floors.read().unwrap_or_else(PoisonError::into_inner);
-        rights.draws && floors.is_open(topic) && (!rights.gated || floors.know(topic))
+        rights.draws && floors.is_open(topic, Class::Data) && (!rights.gated || floors.know(topic))
     }
 
     /// One more for the member whose floor `own` stands for, if there is room.
@@ -217,6 +217,7 @@ mod tests {
             epoch: 1,
             revision,
             open: Some(open.iter().map(|&level| level.to_owned()).collect()),
+            class: None,
         }
     }
 

@@ -7,7 +7,7 @@ use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use sangam_model::limits::{STREAMS_PER_BROKER, STREAMS_PER_CLIENT};
-use sangam_model::{BrokerId, Incarnation, MediaInfo, StreamId, Time, Topic};
+use sangam_model::{BrokerId, Class, Incarnation, MediaInfo, StreamId, Time, Topic};
 use sangam_wire::Message;
 
 use crate::outbox::{Outbox, Pace};
@@ -111,7 +111,7 @@ impl StreamTable {
         let stream = Stream {
             owner: Some(owner),
             gated,
-            closed: is_closed(&self.gates, &topic, gated),
+            closed: is_closed(&self.gates, (&topic, media.class), gated),
             ..Stream::new(topic, media, parent)
         };
         self.add(id, stream);
@@ -130,7 +130,8 @@ impl StreamTable {
             for id in ids {
                 let stream = self.streams.get_mut(id);
                 if let Some(stream) = stream.filter(|stream| stream.owner.is_some()) {
-                    let closed = is_closed(&self.gates, topic, stream.gated);
+                    let about = (topic, stream.media.class);
+                    let closed = is_closed(&self.gates, about, stream.gated);
                     self.dirty |= stream.closed != closed;
                     stream.closed = closed;
                 }
@@ -304,8 +305,8 @@ impl StreamTable {
 }
 
 /// Whether gates keep what a client publishes from going anywhere.
-fn is_closed(gates: &Gates, topic: &Topic, gated: bool) -> bool {
-    !gates.is_open(topic) || (gated && !gates.know(topic))
+fn is_closed(gates: &Gates, (topic, class): (&Topic, Class), gated: bool) -> bool {
+    !gates.is_open(topic, class) || (gated && !gates.know(topic))
 }
 
 fn forget<K: Ord>(map: &mut BTreeMap<K, BTreeSet<StreamId>>, key: &K, id: StreamId) {
