@@ -95,9 +95,9 @@ fn a_sender_whose_packets_all_seem_lost_comes_back_to_the_best_path() {
         world.news = News::All;
         world.run(90).mean_ms();
         let after_ms = world.run(60).mean_ms();
-        // These two end on a path that they tried less while all seemed lost: VCRoute never forgets,
-        // and hears of seventy losses a second by its probes; who discounts is soon sure of any.
-        // It is no slower than the direct path.
+        // These two end on a path that they tried less while all seemed lost: VCRoute never
+        // forgets, and hears of seventy losses a second by its probes; who discounts is soon sure
+        // of any. It is no slower than the direct path.
         let stays = [Method::VcRouteProbed, Method::DiscountedThompson];
         let most = if stays.contains(&method) {
             205.0
