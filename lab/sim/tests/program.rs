@@ -152,30 +152,30 @@ fn a_run_that_is_killed_goes_on_where_it_was() {
     assert_eq!(units.count(), 15);
 }
 
-#[test]
-fn what_brokers_report_each_second_becomes_a_trace() {
-    let dir = tempfile::tempdir().unwrap();
-    let lines = dir.path().join("watched");
-    // As `sangam net watch --json` prints it: two brokers report, the third is told of by them.
+/// A second of a network as `sangam net watch --json` prints it: two brokers report, the third is
+/// told of by them.
+fn second(n: u64) -> String {
     let link = |peer: &str, rtt_us: u32| {
         serde_json::json!({"peer": peer, "address": "udp://192.0.2.1:1", "transport": "udp",
             "up": rtt_us > 0, "rtt_us": (rtt_us > 0).then_some(rtt_us)})
     };
-    let second = |n: u64| {
-        let down = if (10..13).contains(&n) { 0 } else { 40_000 };
-        let oslo = [
-            link("0000000b", down),
-            link("0000000c", 10_000 + n as u32 * 100),
-        ];
-        let lima = [link("0000000a", down), link("0000000c", 30_000)];
-        let brokers = [
-            serde_json::json!({"broker": "0000000a", "name": "oslo", "age_ms": 100, "links": oslo}),
-            serde_json::json!({"broker": "0000000b", "name": "lima", "age_ms": 200, "links": lima}),
-        ];
-        let network = serde_json::json!({"at_unix_ms": 1_700_000_000_000 + n * 1_000,
-            "brokers": brokers});
-        format!("{network}\n")
-    };
+    let down = if (10..13).contains(&n) { 0 } else { 40_000 };
+    let slow = 10_000 + n as u32 * 100;
+    let oslo = [link("0000000b", down), link("0000000c", slow)];
+    let lima = [link("0000000a", down), link("0000000c", 30_000)];
+    let brokers = [
+        serde_json::json!({"broker": "0000000a", "name": "oslo", "age_ms": 100, "links": oslo}),
+        serde_json::json!({"broker": "0000000b", "name": "lima", "age_ms": 200, "links": lima}),
+    ];
+    let at_unix_ms = 1_700_000_000_000 + n * 1_000;
+    let network = serde_json::json!({"at_unix_ms": at_unix_ms, "brokers": brokers});
+    format!("{network}\n")
+}
+
+#[test]
+fn what_brokers_report_each_second_becomes_a_trace() {
+    let dir = tempfile::tempdir().unwrap();
+    let lines = dir.path().join("watched");
     fs::write(&lines, (0..30).map(second).collect::<String>()).unwrap();
     let delays = dir.path().join("delays");
 

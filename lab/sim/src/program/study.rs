@@ -127,10 +127,13 @@ fn tasks(experiments: &[Experiment], args: &RunArgs) -> Vec<Task> {
 /// The networks are those whose hashes were committed, where these are known.
 fn check_traces(tasks: &[Task], args: &RunArgs) -> Result<(), Failure> {
     // Short runs need not wait for what they do not use.
-    let rows = if args.packets < KNOWN_ROWS_WHOLE {
-        KNOWN_ROWS
-    } else {
-        KNOWN_ROWS_WHOLE
+    let rows = |family: Family, seed: u64| {
+        let whole = known_hash(family, seed, KNOWN_ROWS_WHOLE);
+        if args.packets < KNOWN_ROWS_WHOLE || whole.is_none() {
+            KNOWN_ROWS
+        } else {
+            KNOWN_ROWS_WHOLE
+        }
     };
     let families: BTreeSet<Family> = tasks
         .iter()
@@ -139,10 +142,11 @@ fn check_traces(tasks: &[Task], args: &RunArgs) -> Result<(), Failure> {
             Piece::Brought(..) => None,
         })
         .collect();
-    let all: Vec<(Family, u64)> = families
+    let all: Vec<(Family, u64, u64)> = families
         .into_iter()
         .flat_map(|family| (1..=args.seeds).map(move |seed| (family, seed)))
-        .filter(|(family, seed)| known_hash(*family, *seed, rows).is_some())
+        .map(|(family, seed)| (family, seed, rows(family, seed)))
+        .filter(|(family, seed, rows)| known_hash(*family, *seed, *rows).is_some())
         .collect();
     if !all.is_empty() {
         note(&format!("checking the hashes of {} networks", all.len()));
@@ -150,9 +154,9 @@ fn check_traces(tasks: &[Task], args: &RunArgs) -> Result<(), Failure> {
     let next = AtomicUsize::new(0);
     let wrong = Mutex::new(Vec::new());
     let work = || {
-        while let Some((family, seed)) = all.get(next.fetch_add(1, Ordering::Relaxed)) {
-            let hash = family.generator(*seed, rows).write(std::io::sink()).ok();
-            if hash != known_hash(*family, *seed, rows) {
+        while let Some((family, seed, rows)) = all.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let hash = family.generator(*seed, *rows).write(std::io::sink()).ok();
+            if hash != known_hash(*family, *seed, *rows) {
                 let name = format!("{} seed {seed}", family.name());
                 wrong
                     .lock()

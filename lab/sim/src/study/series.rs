@@ -67,7 +67,8 @@ pub fn series(family: Family, packets: u64, clock: fn() -> u64) -> Result<Sectio
         words: vec![format!(
             "A call of {} s ({session}, {}), five methods with the same receivers: WMJitter as we \
              read it, drawn in full, and to the letter, dotted: with jitter of all history (l) and \
-             of the window (lw). In the paper's call Via transmits fast and reorders slowly, because it explores; \
+             of the window (lw). In the paper's call Via transmits fast and reorders slowly, \
+             because it explores; \
              VCRoute sent {PAPER_PLANS} plans for 30,000 packets.",
             packets / 100,
             family.name()

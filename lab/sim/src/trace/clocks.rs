@@ -149,8 +149,8 @@ fn offset(
     let (Some(back), Some(there)) = (back, there.filter(|there| *there + least >= 0)) else {
         let name = overlay.link_name(link);
         return Err(TraceError::Overlay(format!(
-            "link {name} has delays down to {} ms: the two clocks differ, and no link back tells by \
-             how much; subtract their offset first",
+            "link {name} has delays down to {} ms: the two clocks differ, and no link back tells \
+             by how much; subtract their offset first",
             f64::from(least) / 1e3
         )));
     };

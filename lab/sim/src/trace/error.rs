@@ -89,9 +89,9 @@ impl fmt::Display for TraceError {
             ),
             Self::Drift { link, ppm } => write!(
                 f,
-                "link {link}: its smallest delays move by {ppm:+.1} millionths of the time, as where \
-                 the clocks of both ends drift apart: import with `--clocks correct` (that is taken \
-                 out) or `--clocks trust` (it is the network's)"
+                "link {link}: its smallest delays move by {ppm:+.1} millionths of the time, as \
+                 where the clocks of both ends drift apart: import with `--clocks correct` (that \
+                 is taken out) or `--clocks trust` (it is the network's)"
             ),
         }
     }

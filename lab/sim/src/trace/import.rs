@@ -227,8 +227,8 @@ fn delay_us(text: &str, clocks: Clocks) -> Result<i32, String> {
     let ms: f64 = text.parse().map_err(|_| format!("`{text}` is no delay"))?;
     if ms < 0.0 && clocks != Clocks::Correct {
         return Err(format!(
-            "a delay of {ms} ms: the two clocks differ; subtract their offset first, or import with \
-             `--clocks correct`"
+            "a delay of {ms} ms: the two clocks differ; subtract their offset first, or import \
+             with `--clocks correct`"
         ));
     }
     let us = (ms * 1e3 + 0.5).floor();

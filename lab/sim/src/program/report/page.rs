@@ -33,8 +33,8 @@ every method. <b>Release</b> is when a receiver hands a packet on in order, <b>p
 it is heard; the paper compares one receiver's playout with another's release, so both are shown \
 for all. <b>Late loss</b> is what arrived too late to be handed on. Brackets hold 95 % intervals, \
 from blocks of 20 s that are drawn again, the same blocks for all methods. BF is WebRTC's NetEQ, \
-WM is WMJitter, DRT direct, VCR is VCRoute; <i>literal</i>, or l, means to the letter of the paper, and \
-lw so with the jitter of the last two seconds.</p>";
+WM is WMJitter, DRT direct, VCR is VCRoute; <i>literal</i>, or l, means to the letter of the \
+paper, and lw so with the jitter of the last two seconds.</p>";
 
 /// The page, which loads nothing.
 ///

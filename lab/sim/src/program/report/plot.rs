@@ -96,9 +96,9 @@ fn draw_into(
             .legend(move |(x, y)| PathElement::new([(x, y), (x + 16, y)], colour.stroke_width(2)));
     }
     if let Marks::Bars(names) = &figure.marks {
+        let centred = TextStyle::from(FONT).pos(Pos::new(HPos::Center, VPos::Top));
         for (group, name) in names.iter().enumerate() {
             let (x, y) = chart.backend_coord(&(group as f64, 0.0));
-            let centred = TextStyle::from(FONT).pos(Pos::new(HPos::Center, VPos::Top));
             area.draw_text(name, &centred, (x, y + 5))?;
         }
     }
@@ -106,13 +106,18 @@ fn draw_into(
         .configure_series_labels()
         .background_style(WHITE.mix(0.8))
         .label_font(LEGEND)
-        .position(match figure.marks {
-            Marks::Lines if figure.y.starts_with('%') => SeriesLabelPosition::LowerRight,
-            Marks::Bars(_) => SeriesLabelPosition::UpperRight,
-            Marks::Lines | Marks::Dots => SeriesLabelPosition::UpperLeft,
-        })
+        .position(legend(figure))
         .draw()?;
     area.present()
+}
+
+/// Where nothing is drawn.
+fn legend(figure: &Figure) -> SeriesLabelPosition {
+    match figure.marks {
+        Marks::Lines if figure.y.starts_with('%') => SeriesLabelPosition::LowerRight,
+        Marks::Bars(_) => SeriesLabelPosition::UpperRight,
+        Marks::Lines | Marks::Dots => SeriesLabelPosition::UpperLeft,
+    }
 }
 
 /// How the line of a solution to the letter is drawn.
