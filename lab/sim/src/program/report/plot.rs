@@ -27,6 +27,8 @@ const COLOURS: [(&str, RGBColor); 7] = [
 /// What the letter of the paper is marked by behind a receiver, and how its line is drawn: pixels
 /// drawn and left out.
 const LETTERS: [(&str, (i32, i32)); 2] = [("-WMl", (6, 3)), ("-WMlw", (2, 3))];
+/// How much of the colour is left to both of them.
+const PALER: [f64; 2] = [0.7, 0.45];
 
 /// The picture as SVG text.
 ///
@@ -71,7 +73,7 @@ fn draw_into(
         .light_line_style(WHITE)
         .draw()?;
     for (number, line) in figure.lines.iter().enumerate() {
-        let colour = colour(&line.label, number);
+        let colour = colour(&line.label, number).mix(shade(&line.label));
         let points = line.points.iter().copied();
         let style = colour.stroke_width(2);
         let drawn = match (&figure.marks, dash(&line.label)) {
@@ -80,7 +82,7 @@ fn draw_into(
                 chart.draw_series(DashedLineSeries::new(points, on, off, style))?
             }
             (Marks::Dots, _) => {
-                chart.draw_series(points.map(|at| Circle::new(at, 3, colour.mix(0.7).filled())))?
+                chart.draw_series(points.map(|at| Circle::new(at, 3, colour.filled())))?
             }
             (Marks::Bars(_), _) => {
                 let bar = |(group, top): (f64, f64)| {
@@ -120,6 +122,13 @@ fn legend(figure: &Figure) -> SeriesLabelPosition {
     }
 }
 
+/// How much of its colour a solution has.
+fn shade(label: &str) -> f64 {
+    let mut shades = LETTERS.iter().zip(PALER);
+    let paler = shades.find(|((end, _), _)| label.ends_with(end));
+    paler.map_or(1.0, |(_, shade)| shade)
+}
+
 /// How the line of a solution to the letter is drawn.
 fn dash(label: &str) -> Option<(i32, i32)> {
     let mut letters = LETTERS.iter();
@@ -142,8 +151,11 @@ fn colour(label: &str, number: usize) -> RGBColor {
     let own = COLOURS
         .iter()
         .find(|(name, _)| *name == plain.as_deref().unwrap_or(label));
+    let ours = label
+        .strip_prefix("ours-")
+        .map(|_| &COLOURS[COLOURS.len() - 1]);
     // The greys are for Direct alone.
-    own.unwrap_or(&COLOURS[2 + number % 4]).1
+    own.or(ours).unwrap_or(&COLOURS[2 + number % 4]).1
 }
 
 type Range = (f64, f64);
