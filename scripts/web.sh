@@ -21,6 +21,9 @@ out=$(realpath -m "${2:-$root/out/web}")
 page=$out/receivers.html
 
 build() {
+    # The simulator's library compiles for pages as well: no clock, no threads, no files.
+    cargo check --locked --package sangam-sim --lib --no-default-features \
+        --target wasm32-unknown-unknown --manifest-path "$root/Cargo.toml"
     # Without debug information: the page carries the module.
     CARGO_PROFILE_RELEASE_DEBUG=false cargo build --locked --release --package sangam-wasm --lib \
         --target wasm32-unknown-unknown --manifest-path "$root/Cargo.toml"

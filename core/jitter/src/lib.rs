@@ -318,7 +318,7 @@ impl Receiver {
     /// Counts so far.
     #[must_use]
     pub fn stats(&self) -> Stats {
-        self.line.out.stats
+        self.line.out.stats()
     }
 
     /// Decides what was due, each at its time.

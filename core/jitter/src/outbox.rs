@@ -6,6 +6,7 @@ use std::collections::VecDeque;
 use sangam_model::Time;
 
 use crate::buffer::Slot;
+use crate::window::us_since;
 use crate::{Discard, HELD_MAX, Output};
 
 /// One input leads to at most three outputs for each packet that is held or waits to be played.
@@ -61,6 +62,9 @@ fn mean(sum: Duration, count: u64) -> Duration {
 pub(crate) struct Outbox {
     queue: VecDeque<Output>,
     pub(crate) stats: Stats,
+    /// In microseconds, for [`Stats`]' durations, which are dear to add to.
+    held_us: u64,
+    waited_us: u64,
 }
 
 impl Outbox {
@@ -68,6 +72,17 @@ impl Outbox {
         Self {
             queue: VecDeque::with_capacity(UNREAD_MAX),
             stats: Stats::default(),
+            held_us: 0,
+            waited_us: 0,
+        }
+    }
+
+    /// Counts so far.
+    pub(crate) fn stats(&self) -> Stats {
+        Stats {
+            held: Duration::from_micros(self.held_us),
+            waited: Duration::from_micros(self.waited_us),
+            ..self.stats
         }
     }
 
@@ -77,13 +92,13 @@ impl Outbox {
 
     pub(crate) fn release(&mut self, slot: &Slot, at: Time) {
         self.stats.released += 1;
-        self.stats.held += at - slot.arrived;
+        self.held_us += us_since(at, slot.arrived);
         self.push(Output::Release { seq: slot.seq, at });
     }
 
     pub(crate) fn play(&mut self, seq: u64, arrived: Time, at: Time) {
         self.stats.played += 1;
-        self.stats.waited += at - arrived;
+        self.waited_us += us_since(at, arrived);
         self.push(Output::Play { seq, at });
     }
 

@@ -59,8 +59,8 @@ struct Due {
     seq: u64,
     arrived: Time,
     at: Time,
-    /// For how long nothing can be played before it.
-    hole: Duration,
+    /// For how many microseconds nothing can be played before it.
+    hole_us: u64,
 }
 
 impl Playout {
@@ -110,7 +110,7 @@ impl Playout {
             seq: slot.seq,
             arrived: slot.arrived,
             at: play,
-            hole: Duration::from_micros(hole as u64),
+            hole_us: hole as u64,
         });
     }
 
@@ -129,9 +129,9 @@ impl Playout {
     fn play(&mut self, latest: Time, out: &mut Outbox) {
         if let Some(due) = self.due.pop_front() {
             let at = due.at.min(latest);
-            if due.hole > Duration::ZERO {
-                let begin = at.as_micros().saturating_sub(due.hole.as_micros() as u64);
-                out.conceal(Time::from_micros(begin), due.hole);
+            if due.hole_us > 0 {
+                let begin = at.as_micros().saturating_sub(due.hole_us);
+                out.conceal(Time::from_micros(begin), Duration::from_micros(due.hole_us));
             }
             out.play(due.seq, due.arrived, at);
         }

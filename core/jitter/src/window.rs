@@ -1,12 +1,11 @@
 //! What the last two seconds say of delays.
 
-use core::time::Duration;
 use std::collections::VecDeque;
 
 use sangam_model::Time;
 
 /// WMJitter (section V-B) and NetEQ look back so far.
-const WINDOW: Duration = Duration::from_secs(2);
+const WINDOW_US: u64 = 2_000_000;
 /// Packets of a window; of a faster stream the window is shorter.
 const SAMPLES_MAX: usize = 4_096;
 
@@ -14,6 +13,11 @@ const SAMPLES_MAX: usize = 4_096;
 /// clocks have different origins.
 pub(crate) fn delay_us(at: Time, sent: i64) -> i64 {
     (at.as_micros() as i64).saturating_sub(sent)
+}
+
+/// Microseconds from a moment to a later one, 0 if it is not later.
+pub(crate) const fn us_since(now: Time, then: Time) -> u64 {
+    now.as_micros().saturating_sub(then.as_micros())
 }
 
 /// The smallest delay of the window.
@@ -35,7 +39,7 @@ impl Base {
         while self.minima.back().is_some_and(|(_, us)| *us >= delay_us) {
             self.minima.pop_back();
         }
-        let old = |(at, _): &(Time, i64)| now.since(*at) > WINDOW;
+        let old = |(at, _): &(Time, i64)| us_since(now, *at) > WINDOW_US;
         while self.minima.front().is_some_and(old) {
             self.minima.pop_front();
         }
@@ -55,11 +59,20 @@ impl Base {
     }
 }
 
+/// A bucket and the hits up to it, its own included.
+#[derive(Clone, Copy, Debug, Default)]
+struct Mark {
+    bucket: usize,
+    below: u32,
+}
+
 /// How often each bucket was hit, in the window or ever.
 #[derive(Clone, Debug)]
 pub(crate) struct Counts {
     counts: Box<[u32]>,
     total: u32,
+    /// The last quantile, and the hits up to it: the next one is near.
+    mark: Mark,
     /// What leaves the window and when it came; `None` for all history.
     window: Option<VecDeque<(Time, u16)>>,
 }
@@ -78,6 +91,7 @@ impl Counts {
         Self {
             counts: vec![0; usize::from(buckets)].into_boxed_slice(),
             total: 0,
+            mark: Mark::default(),
             window: None,
         }
     }
@@ -93,20 +107,23 @@ impl Counts {
         if self.total < u32::MAX {
             self.counts[bucket] += 1;
             self.total += 1;
+            self.mark.below += u32::from(bucket <= self.mark.bucket);
         }
     }
 
     /// The first bucket up to which at least this share of the hits fell.
-    pub(crate) fn quantile(&self, share: f64) -> usize {
+    pub(crate) fn quantile(&mut self, share: f64) -> usize {
         let wanted = f64::from(self.total) * share;
-        let mut below = 0;
-        for (bucket, count) in self.counts.iter().enumerate() {
-            below += count;
-            if f64::from(below) >= wanted {
-                return bucket;
-            }
+        let Mark { bucket, below } = &mut self.mark;
+        while *bucket > 0 && f64::from(*below - self.counts[*bucket]) >= wanted {
+            *below -= self.counts[*bucket];
+            *bucket -= 1;
         }
-        self.counts.len() - 1
+        while f64::from(*below) < wanted && *bucket + 1 < self.counts.len() {
+            *bucket += 1;
+            *below += self.counts[*bucket];
+        }
+        *bucket
     }
 
     /// The bucket whose cost is least, if each bucket is `step` of delay, delay up to `free` costs
@@ -133,11 +150,12 @@ impl Counts {
             return;
         };
         while let Some((at, bucket)) = window.front() {
-            if now.since(*at) <= WINDOW && window.len() < SAMPLES_MAX {
+            if us_since(now, *at) <= WINDOW_US && window.len() < SAMPLES_MAX {
                 return;
             }
             self.counts[usize::from(*bucket)] -= 1;
             self.total -= 1;
+            self.mark.below -= u32::from(usize::from(*bucket) <= self.mark.bucket);
             window.pop_front();
         }
     }

@@ -4,7 +4,7 @@
 
 use sangam_sim::replay::{Outcome, Plan, Replay, Roster};
 use sangam_sim::study::Unit;
-use sangam_sim::trace::{Columns, Family, Gaps, import};
+use sangam_sim::trace::{Columns, Family, Gaps, Importing, import};
 
 const PACKETS: u64 = 4_000;
 
@@ -78,13 +78,18 @@ fn replay_text(body: &str, packets: u64) -> (Roster, Outcome) {
                 session 0 1\n\n";
     let head = head.replace("session 0 1\n", "session 0 1 2\n");
     let text = format!("{head}{body}");
-    let (overlay, chunks) = import(text.as_bytes(), Gaps::Lost).unwrap();
+    let how = Importing {
+        gaps: Gaps::Lost,
+        ..Importing::default()
+    };
+    let imported = import(text.as_bytes(), how).unwrap();
+    let overlay = &imported.overlay;
     let roster = Roster::study();
     let plan = Plan::study(packets, 1, || 0);
     let links = overlay.session_links(0).unwrap();
-    let mut replay = Replay::new(&overlay, 0, &roster, plan).unwrap();
+    let mut replay = Replay::new(overlay, 0, &roster, plan).unwrap();
     let mut own = Columns::new(links.len());
-    for whole in chunks {
+    for whole in imported.chunks() {
         own.select(&whole, &links);
         replay.chunk(&own);
     }

@@ -4,7 +4,8 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use sangam_sim::trace::{
-    Columns, Family, Gaps, KNOWN_ROWS, LOST, Overlay, Reader, TraceError, import, known_hash,
+    Clocks, Columns, Family, Gaps, Imported, Importing, KNOWN_ROWS, LOST, Overlay, Reader,
+    TraceError, import, known_hash,
 };
 
 const SHORT: u64 = 3_000;
@@ -100,9 +101,13 @@ const HEAD: &str = "sangam-delays 1\nname office\nnode a\nnode b\nlink 0 1\nsess
 
 fn imported(body: &str, gaps: Gaps) -> Result<Vec<u32>, TraceError> {
     let text = format!("{HEAD}{body}");
-    let (overlay, chunks) = import(text.as_bytes(), gaps)?;
-    let delays: Vec<u32> = chunks.flat_map(|c| c.link(0).to_vec()).collect();
-    assert_eq!(overlay.rows, delays.len() as u64);
+    let how = Importing {
+        gaps,
+        ..Importing::default()
+    };
+    let imported = import(text.as_bytes(), how)?;
+    let delays: Vec<u32> = imported.chunks().flat_map(|c| c.link(0).to_vec()).collect();
+    assert_eq!(imported.overlay.rows, delays.len() as u64);
     Ok(delays)
 }
 
@@ -145,6 +150,73 @@ fn what_cannot_be_is_named_with_its_line() {
     }
     let none = imported("", Gaps::Refuse).unwrap_err().to_string();
     assert!(none.contains("no measurement at all"), "{none}");
+}
+
+/// Both directions of a link of 20 ms with a small queue, for two minutes, by clocks that differ by
+/// `offset_ms` and drift apart by so many millionths.
+fn drifting(offset_ms: f64, ppm: f64) -> String {
+    let mut text = "sangam-delays 1\nname x\nnode a\nnode b\nlink 0 1\nlink 1 0\n\
+                    session 0 1\n\n"
+        .to_owned();
+    for n in 0..1_200 {
+        let at = 100.0 * f64::from(n);
+        let queue = f64::from(n * 7_919 % 97) / 20.0;
+        let ahead = offset_ms + at * ppm / 1e6;
+        let (there, back) = (20.0 + queue + ahead, 20.0 + queue - ahead);
+        text += &format!("{at},0,{there}\n{at},1,{back}\n");
+    }
+    text
+}
+
+fn with_clocks(text: &str, clocks: Clocks) -> Result<Imported, TraceError> {
+    let how = Importing {
+        clocks,
+        ..Importing::default()
+    };
+    import(text.as_bytes(), how)
+}
+
+#[test]
+fn clocks_that_drift_are_refused_trusted_or_corrected() {
+    let text = drifting(0.0, 100.0);
+    let refused = with_clocks(&text, Clocks::Refuse).unwrap_err().to_string();
+    assert!(
+        refused.contains("link a>b") && refused.contains("--clocks correct"),
+        "{refused}"
+    );
+    let last = |imported: &Imported, link: usize| {
+        let columns = imported.chunks().last().unwrap();
+        *columns.link(link).iter().min().unwrap()
+    };
+    let trusted = with_clocks(&text, Clocks::Trust).unwrap();
+    assert!(trusted.corrections.is_empty());
+    assert!((31_000..33_000).contains(&last(&trusted, 0)));
+    let corrected = with_clocks(&text, Clocks::Correct).unwrap();
+    for link in [0, 1] {
+        let least = last(&corrected, link);
+        assert!((19_500..21_000).contains(&least), "link {link}: {least}");
+    }
+    let drifts: Vec<f64> = corrected.corrections.iter().map(|c| c.drift_ppm).collect();
+    assert!((drifts[0] - 100.0).abs() < 5.0 && (drifts[1] + 100.0).abs() < 5.0);
+}
+
+#[test]
+fn an_offset_is_corrected_where_the_link_back_tells_it() {
+    let text = drifting(-50.0, 0.0);
+    let refused = with_clocks(&text, Clocks::Trust).unwrap_err().to_string();
+    assert!(refused.contains("the two clocks differ"), "{refused}");
+    let corrected = with_clocks(&text, Clocks::Correct).unwrap();
+    let columns = corrected.chunks().next().unwrap();
+    for link in [0, 1] {
+        let least = *columns.link(link).iter().min().unwrap();
+        assert!((19_900..20_100).contains(&least), "link {link}: {least}");
+    }
+    assert_eq!(corrected.corrections[0].offset_ms, -50.0);
+    // One direction alone does not tell.
+    let lone = text.replace("link 1 0\n", "");
+    let lone: Vec<&str> = lone.lines().filter(|line| !line.contains(",1,")).collect();
+    let refused = with_clocks(&lone.join("\n"), Clocks::Correct).unwrap_err();
+    assert!(refused.to_string().contains("no link back"), "{refused}");
 }
 
 #[test]

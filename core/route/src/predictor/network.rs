@@ -4,7 +4,10 @@ use sangam_model::Random;
 
 /// Neurons of a hidden layer.
 pub const WIDE: usize = 64;
-/// Neurons whose sums are held in registers at a time.
+/// Neurons whose sums are held in registers at a time: enough chains of additions to keep vector
+/// units busy.
+const HELD: usize = 32;
+/// Sums that a scalar product is made of, added up one after the other at its end.
 const LANES: usize = 16;
 
 type Row = [f32; WIDE];
@@ -135,11 +138,11 @@ impl Layer<WIDE> {
     fn run(&self, input: &Row) -> Row {
         let active = Active::of(input);
         let mut output = self.bias;
-        for (block, sums) in output.as_chunks_mut::<LANES>().0.iter_mut().enumerate() {
+        for (block, sums) in output.as_chunks_mut::<HELD>().0.iter_mut().enumerate() {
             let mut held = *sums;
             for n in active.iter() {
                 let x = input[n];
-                let weights = &self.weights[n].as_chunks::<LANES>().0[block];
+                let weights = &self.weights[n].as_chunks::<HELD>().0[block];
                 for (sum, weight) in held.iter_mut().zip(weights) {
                     *sum += x * weight;
                 }
@@ -153,11 +156,17 @@ impl Layer<WIDE> {
     /// gave nothing has none, nor do the weights behind it.
     fn train(&mut self, input: &Row, delta: &Row, rate: f32) -> Row {
         let step = delta.map(|delta| rate * delta);
-        let mut before = [0.0; WIDE];
-        for n in Active::of(input).iter() {
-            before[n] = pass(&mut self.weights[n], delta, input[n], &step);
+        let active = Active::of(input);
+        let mut products = [[0.0; LANES]; WIDE];
+        for (product, n) in products.iter_mut().zip(active.iter()) {
+            *product = pass(&mut self.weights[n], delta, input[n], &step);
         }
         subtract(&mut self.bias, 1.0, &step);
+        let mut before = [0.0; WIDE];
+        let groups = products.as_chunks::<LANES>().0.iter().map(totals);
+        for (n, total) in active.iter().zip(groups.flatten()) {
+            before[n] = total;
+        }
         before
     }
 }
@@ -189,8 +198,9 @@ impl Active {
     }
 }
 
-/// The scalar product of weights and delta, and the step of the weights, in one go.
-fn pass(row: &mut Row, delta: &Row, x: f32, step: &Row) -> f32 {
+/// The scalar product of weights and delta, in [`LANES`] sums, and the step of the weights, in one
+/// go.
+fn pass(row: &mut Row, delta: &Row, x: f32, step: &Row) -> [f32; LANES] {
     let mut sums = [0.0; LANES];
     let rows = row.as_chunks_mut::<LANES>().0.iter_mut();
     let deltas = delta
@@ -204,7 +214,35 @@ fn pass(row: &mut Row, delta: &Row, x: f32, step: &Row) -> f32 {
             *weight -= x * step;
         }
     }
-    sums.iter().sum()
+    sums
+}
+
+/// What several products add up to: each in order, all of them side by side, as one alone would
+/// wait for each addition.
+fn totals(products: &[[f32; LANES]; LANES]) -> [f32; LANES] {
+    let mut totals = [0.0; LANES];
+    for sums in &transposed(products) {
+        for (total, sum) in totals.iter_mut().zip(sums) {
+            *total += sum;
+        }
+    }
+    totals
+}
+
+/// Rows as columns: four perfect shuffles of all rows, each of which is a few instructions.
+fn transposed(rows: &[[f32; LANES]; LANES]) -> [[f32; LANES]; LANES] {
+    let mut rows = *rows;
+    for _ in 0..LANES.ilog2() {
+        rows = core::array::from_fn(|row| {
+            let (a, b) = (&rows[row / 2], &rows[row / 2 + LANES / 2]);
+            let from = row % 2 * (LANES / 2);
+            core::array::from_fn(|lane| {
+                let row = if lane % 2 == 0 { a } else { b };
+                row[from + lane / 2]
+            })
+        });
+    }
+    rows
 }
 
 /// In an order that vector registers can keep.

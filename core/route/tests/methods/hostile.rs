@@ -142,16 +142,3 @@ fn what_makes_no_sense_is_counted() {
     );
     assert_eq!(router.costs().ignored, 3);
 }
-
-#[test]
-fn feedback_that_stops_changes_nothing() {
-    for method in Method::ALL.into_iter().chain(Method::LIVE) {
-        let mut router = Router::new(method, Paths::overlay(4), &Settings::default());
-        let mut now = Time::ZERO;
-        for _ in 0..100_000 {
-            now += Duration::from_millis(10);
-            let choice = router.choose(now, |_| Some(100_000));
-            assert!(choice.path < 17);
-        }
-    }
-}

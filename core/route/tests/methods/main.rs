@@ -1,6 +1,7 @@
 //! Every method on small networks whose best path is known.
 
 mod hostile;
+mod silence;
 mod world;
 
 use sangam_model::Time;
@@ -125,6 +126,54 @@ fn a_path_that_vanishes_is_left() {
             arrived > 900,
             "{method:?}: {arrived} of 1000 arrive after half a minute"
         );
+    }
+}
+
+/// As [`calm`], by a sender's clock that drifts from all others by 200 millionths: every path seems
+/// to become longer by 12 ms each minute.
+fn ahead(link: u16, now: Time) -> Option<i64> {
+    let drift = if link <= 4 {
+        now.as_micros() / 5_000
+    } else {
+        0
+    };
+    Some(calm(link, now)? + drift as i64)
+}
+
+/// The same the other way.
+fn behind(link: u16, now: Time) -> Option<i64> {
+    let drift = if link <= 4 {
+        now.as_micros() / 5_000
+    } else {
+        0
+    };
+    Some(calm(link, now)? - drift as i64)
+}
+
+#[test]
+fn clocks_that_drift_change_no_choice() {
+    for (name, delays) in [
+        ("ahead", ahead as world::Delays),
+        ("behind", behind as world::Delays),
+    ] {
+        for method in Method::ALL.into_iter().chain(Method::LIVE) {
+            let settings = sangam_route::method::Settings {
+                history: history(),
+                ..settings()
+            };
+            let best = |delays: world::Delays| {
+                let mut world = World::new(method, &settings, delays);
+                world.run(60);
+                world.taken.clear();
+                world.run(180);
+                world.taken.get(&2).copied().unwrap_or_default() as f64 / 18_000.0
+            };
+            let (calm, drifting) = (best(calm), best(delays));
+            assert!(
+                drifting > calm - 0.05,
+                "{method:?}, {name}: the best path for {drifting} of packets, not {calm}"
+            );
+        }
     }
 }
 

@@ -24,6 +24,8 @@ pub(crate) struct World {
     count: u64,
     pub(crate) now: Time,
     last_release: Time,
+    /// What the sender hears of its packets and probes.
+    pub(crate) news: News,
     /// Of every packet that arrived, in milliseconds.
     pub(crate) transits: Vec<f64>,
     pub(crate) taken: BTreeMap<u16, u64>,
@@ -32,6 +34,19 @@ pub(crate) struct World {
 enum Event {
     Feedback(Feedback),
     Probe(Probe),
+}
+
+/// What reaches the sender.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum News {
+    /// All reports and answers.
+    All,
+    /// None, and nobody tells the router so.
+    None,
+    /// None; whoever drives the router takes all that is unanswered for lost.
+    Lost,
+    /// All but what crosses this link, there or back.
+    AllBut(u16),
 }
 
 pub(crate) fn settings() -> Settings {
@@ -50,6 +65,7 @@ impl World {
             count: 0,
             now: Time::ZERO,
             last_release: Time::ZERO,
+            news: News::All,
             transits: Vec::new(),
             taken: BTreeMap::new(),
         }
@@ -97,11 +113,37 @@ impl World {
             if *at > self.now {
                 return;
             }
-            match self.events.pop_first().map(|(_, event)| event) {
+            let event = self.events.pop_first().map(|(_, event)| event);
+            match event.and_then(|event| self.reaching(event)) {
                 Some(Event::Feedback(feedback)) => self.router.feedback(self.now, &feedback),
                 Some(Event::Probe(probe)) => self.router.probe(self.now, &probe),
                 None => {}
             }
+        }
+    }
+
+    /// What is left of an event on its way to the sender.
+    fn reaching(&self, event: Event) -> Option<Event> {
+        match (self.news, event) {
+            (News::None, _) => None,
+            (News::AllBut(link), Event::Probe(probe)) if probe.link == link => None,
+            (News::AllBut(link), Event::Feedback(feedback)) => {
+                let path = self.router.paths().get(usize::from(feedback.path))?;
+                (!path.links().contains(&link)).then_some(Event::Feedback(feedback))
+            }
+            (News::Lost, Event::Probe(probe)) => Some(Event::Probe(Probe {
+                delay_us: None,
+                ..probe
+            })),
+            (News::Lost, Event::Feedback(feedback)) => match feedback.report {
+                // One report for each packet: that it was released is the second.
+                Report::Released { .. } => None,
+                Report::Arrived(_) | Report::Lost => Some(Event::Feedback(Feedback {
+                    report: Report::Lost,
+                    ..feedback
+                })),
+            },
+            (News::All | News::AllBut(_), event) => Some(event),
         }
     }
 

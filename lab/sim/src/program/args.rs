@@ -1,10 +1,11 @@
 //! What can be asked for.
 
 use std::path::PathBuf;
+use std::thread;
 
 use clap::builder::RangedU64ValueParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use sangam_sim::trace::{Family, Gaps};
+use sangam_sim::trace::{Clocks, Family, Gaps};
 
 use super::brokers;
 
@@ -68,12 +69,20 @@ pub(crate) struct RunArgs {
     /// Sessions that run at the same time [default: one for each processor]
     #[arg(long, value_name = "N")]
     pub(crate) jobs: Option<usize>,
-    /// Only these families of networks
+    /// Only these families of networks, in this order
     #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = family)]
     pub(crate) families: Vec<Family>,
     /// A trace to be replayed, instead of generated ones
     #[arg(long, value_name = "FILE")]
     pub(crate) trace: Option<PathBuf>,
+}
+
+impl RunArgs {
+    /// Sessions that run at the same time.
+    pub(crate) fn jobs(&self) -> usize {
+        let processors = || thread::available_parallelism().map_or(1, usize::from);
+        self.jobs.unwrap_or_else(processors)
+    }
 }
 
 /// What to do with traces.
@@ -102,6 +111,19 @@ pub(crate) enum TraceCommand {
         #[arg(long, value_name = "DIR")]
         out: PathBuf,
     },
+    /// Make measured delays of what brokers report of their links: lines of
+    /// `sangam net watch --json`
+    Record {
+        /// The lines; `-` reads them as they come, until their end
+        file: PathBuf,
+        /// Who sends to whom by which relays, by names or ids of brokers [default: all that are
+        /// linked, by up to four relays]
+        #[arg(long = "session", value_name = "FROM:TO[:RELAY...]")]
+        sessions: Vec<String>,
+        /// The delays, to be imported
+        #[arg(long, value_name = "FILE")]
+        out: PathBuf,
+    },
     /// Make a trace of measured delays: docs/spec/traces.md has the form
     Import {
         /// The measurements
@@ -112,6 +134,9 @@ pub(crate) enum TraceCommand {
         /// What stands for delays where nothing was measured for more than 5 s
         #[arg(long, default_value = "refuse")]
         gaps: GapsName,
+        /// What becomes of delays that rise or fall as where clocks drift
+        #[arg(long, default_value = "refuse")]
+        clocks: ClocksName,
     },
 }
 
@@ -163,6 +188,27 @@ impl From<GapsName> for Gaps {
             GapsName::Refuse => Self::Refuse,
             GapsName::Hold => Self::Hold,
             GapsName::Lost => Self::Lost,
+        }
+    }
+}
+
+/// Names of [`Clocks`].
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum ClocksName {
+    /// Refuse the recording
+    Refuse,
+    /// Take it as it is
+    Trust,
+    /// Take the drift out, and an offset that makes delays negative
+    Correct,
+}
+
+impl From<ClocksName> for Clocks {
+    fn from(name: ClocksName) -> Self {
+        match name {
+            ClocksName::Refuse => Self::Refuse,
+            ClocksName::Trust => Self::Trust,
+            ClocksName::Correct => Self::Correct,
         }
     }
 }

@@ -3,6 +3,8 @@
 mod args;
 mod brokers;
 mod export;
+mod record;
+mod replay;
 mod report;
 mod run;
 mod store;

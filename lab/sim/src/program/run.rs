@@ -1,25 +1,67 @@
 //! Runs what is missing, on all processors.
 
 use std::io::{IsTerminal, Write, stderr};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Instant;
 
 use rustix::time::{ClockId, clock_gettime};
-use sangam_sim::replay::{Plan, Roster};
+use sangam_sim::replay::{Outcome, Plan, Roster};
 use sangam_sim::study::Unit;
 
-use super::store::Store;
+use super::replay::Brought;
+use super::store::{Place, Store};
 use super::{Failure, note};
 
 const WIDTH: usize = 30;
 
-/// A unit and who takes part in it.
+/// A session and who takes part in it.
 #[derive(Clone, Debug)]
 pub(crate) struct Task {
-    pub(crate) unit: Unit,
+    pub(crate) piece: Piece,
     pub(crate) roster: Roster,
+}
+
+/// Where a session comes from.
+#[derive(Clone, Debug)]
+pub(crate) enum Piece {
+    /// From a generated network.
+    Made(Unit),
+    /// From a trace that somebody brought: which, and the session's number in it.
+    Brought(Arc<Brought>, usize),
+}
+
+impl Task {
+    fn place(&self) -> Place {
+        match &self.piece {
+            Piece::Made(unit) => Place::made(unit, &self.roster),
+            Piece::Brought(brought, session) => {
+                Place::brought(brought.hash, *session, &self.roster)
+            }
+        }
+    }
+
+    /// What it is called while it runs.
+    fn name(&self) -> &str {
+        match &self.piece {
+            Piece::Made(unit) => unit.family.name(),
+            Piece::Brought(brought, _) => &brought.name,
+        }
+    }
+
+    fn run(&self, packets: u64) -> Result<Outcome, Failure> {
+        let (seed, session) = match &self.piece {
+            Piece::Made(unit) => (unit.seed, unit.session),
+            Piece::Brought(_, session) => (1, *session),
+        };
+        let plan = Plan::study(packets, seed, clock);
+        let outcome = match &self.piece {
+            Piece::Made(unit) => unit.run(&self.roster, plan),
+            Piece::Brought(brought, session) => brought.run(*session, &self.roster, plan),
+        };
+        outcome.map_err(|error| Failure(format!("{} {session}: {error}", self.name())))
+    }
 }
 
 /// Nanoseconds that this thread has run: what else the machine does is not counted.
@@ -33,7 +75,8 @@ pub(crate) fn clock() -> u64 {
 /// # Errors
 /// The first that failed; the others' results are kept.
 pub(crate) fn run(tasks: &[Task], store: &Store, jobs: usize) -> Result<(), Failure> {
-    let missing: Vec<&Task> = tasks.iter().filter(|task| !store.has(task)).collect();
+    let missing = tasks.iter().filter(|task| !store.has(&task.place()));
+    let missing: Vec<&Task> = missing.collect();
     if missing.len() < tasks.len() {
         let done = tasks.len() - missing.len();
         note(&format!(
@@ -46,23 +89,15 @@ pub(crate) fn run(tasks: &[Task], store: &Store, jobs: usize) -> Result<(), Fail
     let failure = Mutex::new(None);
     let work = || {
         while let Some(task) = missing.get(next.fetch_add(1, Ordering::Relaxed)) {
-            let Unit {
-                family,
-                session,
-                seed,
-            } = task.unit;
-            let plan = Plan::study(store.packets(), seed, clock);
             let result = task
-                .unit
-                .run(&task.roster, plan)
-                .map_err(|error| Failure(format!("{} {session}: {error}", family.name())))
-                .and_then(|outcome| store.put(task, &outcome));
+                .run(store.packets())
+                .and_then(|outcome| store.put(&task.place(), &outcome));
             if let Err(error) = result {
                 // The others end their sessions and find nothing more to do.
                 next.store(missing.len(), Ordering::Relaxed);
                 hold(&failure).get_or_insert(error);
             }
-            hold(&progress).step(family.name());
+            hold(&progress).step(task.name());
         }
     };
     thread::scope(|scope| {

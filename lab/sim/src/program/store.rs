@@ -4,12 +4,12 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use sangam_sim::replay::Outcome;
+use sangam_sim::replay::{Outcome, Roster};
 use sangam_sim::study::{Experiment, Unit};
 use serde_json::{Value, json};
 
 use super::Failure;
-use super::run::Task;
+use super::replay::Brought;
 
 const RUN: &str = "run.json";
 
@@ -21,6 +21,39 @@ pub(crate) struct Store {
     seeds: u64,
     /// Names, in the order of the report.
     experiments: Vec<String>,
+    /// A trace whose sessions are here.
+    brought: Option<Brought>,
+}
+
+/// Where a result is kept, and who took part in it.
+#[derive(Clone, Debug)]
+pub(crate) struct Place {
+    path: String,
+    fingerprint: u64,
+}
+
+impl Place {
+    /// That of a session of a generated network.
+    pub(crate) fn made(unit: &Unit, roster: &Roster) -> Self {
+        let Unit {
+            family,
+            session,
+            seed,
+        } = unit;
+        let (roster_name, name) = (roster.name, family.name());
+        Self {
+            path: format!("units/{roster_name}/{name}/{session}-{seed}.unit"),
+            fingerprint: roster.fingerprint(),
+        }
+    }
+
+    /// That of a session of a trace of this hash.
+    pub(crate) fn brought(hash: u64, session: usize, roster: &Roster) -> Self {
+        Self {
+            path: format!("units/replay/{hash:016x}/{session}.unit"),
+            fingerprint: roster.fingerprint(),
+        }
+    }
 }
 
 impl Store {
@@ -36,6 +69,7 @@ impl Store {
                 packets,
                 seeds,
                 experiments: Vec::new(),
+                brought: None,
             },
             Err(failure) => return Err(failure),
         };
@@ -71,7 +105,14 @@ impl Store {
             number.ok_or_else(|| wrong(format!("`{name}` is missing: delete the folder")))
         };
         let names = run["experiments"].as_array().into_iter().flatten();
+        let brought = Brought::from_json(&run["trace"]);
+        if brought.is_none() && !run["trace"].is_null() {
+            return Err(wrong(
+                "`trace` is not understood: delete the folder".to_owned(),
+            ));
+        }
         Ok(Self {
+            brought,
             dir: dir.to_owned(),
             packets: number("packets")?,
             seeds: number("seeds")?,
@@ -91,12 +132,31 @@ impl Store {
                 || experiments.iter().any(|new| new.name == one.name)
         });
         self.experiments = known.map(|one| one.name.to_owned()).collect();
+        self.write_run()
+    }
+
+    /// Notes that the sessions of a trace were run.
+    ///
+    /// # Errors
+    /// If the folder cannot be written.
+    pub(crate) fn note_trace(&mut self, brought: &Brought) -> Result<(), Failure> {
+        self.brought = Some(brought.clone());
+        self.write_run()
+    }
+
+    fn write_run(&self) -> Result<(), Failure> {
         let run = json!({
             "packets": self.packets,
             "seeds": self.seeds,
             "experiments": self.experiments,
+            "trace": self.brought.as_ref().map(Brought::to_json),
         });
         self.write(RUN, format!("{run:#}\n").as_bytes())
+    }
+
+    /// The trace whose sessions were run.
+    pub(crate) const fn brought(&self) -> Option<&Brought> {
+        self.brought.as_ref()
     }
 
     /// What was run.
@@ -123,24 +183,24 @@ impl Store {
     }
 
     /// Whether a result is there.
-    pub(crate) fn has(&self, task: &Task) -> bool {
-        self.get(task).is_some()
+    pub(crate) fn has(&self, place: &Place) -> bool {
+        self.get(place).is_some()
     }
 
     /// A result, if it is there and whole and of the same methods.
-    pub(crate) fn get(&self, task: &Task) -> Option<Outcome> {
-        let bytes = fs::read(self.dir.join(path(task))).ok()?;
-        Outcome::from_bytes(bytes.strip_prefix(self.head(task).as_bytes())?)
+    pub(crate) fn get(&self, place: &Place) -> Option<Outcome> {
+        let bytes = fs::read(self.dir.join(&place.path)).ok()?;
+        Outcome::from_bytes(bytes.strip_prefix(self.head(place).as_bytes())?)
     }
 
     /// Keeps a result.
     ///
     /// # Errors
     /// If it cannot be written.
-    pub(crate) fn put(&self, task: &Task, outcome: &Outcome) -> Result<(), Failure> {
-        let mut bytes = self.head(task).into_bytes();
+    pub(crate) fn put(&self, place: &Place, outcome: &Outcome) -> Result<(), Failure> {
+        let mut bytes = self.head(place).into_bytes();
         bytes.extend(outcome.to_bytes());
-        self.write(&path(task), &bytes)
+        self.write(&place.path, &bytes)
     }
 
     /// Writes a file of the folder, whole or not at all.
@@ -157,21 +217,8 @@ impl Store {
             .map_err(|error| Failure(format!("{}: {error}", path.display())))
     }
 
-    fn head(&self, task: &Task) -> String {
-        let fingerprint = task.roster.fingerprint();
-        format!("sangam-unit 1 {fingerprint:016x} {}\n", self.packets)
+    fn head(&self, place: &Place) -> String {
+        let fingerprint = place.fingerprint;
+        format!("sangam-unit 2 {fingerprint:016x} {}\n", self.packets)
     }
-}
-
-fn path(task: &Task) -> String {
-    let Unit {
-        family,
-        session,
-        seed,
-    } = task.unit;
-    format!(
-        "units/{}/{}/{session}-{seed}.unit",
-        task.roster.name,
-        family.name()
-    )
 }

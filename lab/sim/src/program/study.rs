@@ -1,21 +1,19 @@
 //! `list`, `run` and `report`.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::File;
-use std::io::BufReader;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
-use sangam_sim::replay::{Plan, Replay, Roster};
-use sangam_sim::study::{Experiment, Part, Results, Unit};
-use sangam_sim::trace::{Columns, Family, KNOWN_ROWS, Reader, TraceError, known_hash};
+use sangam_sim::replay::Roster;
+use sangam_sim::study::{Experiment, Unit};
+use sangam_sim::trace::{Family, KNOWN_ROWS, KNOWN_ROWS_WHOLE, known_hash};
 use serde_json::json;
 
 use super::args::RunArgs;
 use super::report::{self, Report};
-use super::run::{Task, clock, run as run_tasks};
+use super::run::{Piece, Task, run as run_tasks};
 use super::store::Store;
 use super::{Failure, note, print};
 
@@ -44,15 +42,16 @@ pub(crate) fn list(as_json: bool) -> Result<(), Failure> {
 /// What went wrong.
 pub(crate) fn run(args: &RunArgs) -> Result<(), Failure> {
     if let Some(trace) = &args.trace {
-        return replay(trace, args);
+        let store = super::replay::run(trace, args)?;
+        return report(store.dir(), args.json);
     }
     let experiments = chosen(args)?;
     let mut store = Store::create(&args.out, args.packets, args.seeds)?;
     let tasks = tasks(&experiments, args);
-    check_traces(&tasks, args.seeds)?;
-    let processors = thread::available_parallelism().map_or(1, usize::from);
-    run_tasks(&tasks, &store, args.jobs.unwrap_or(processors))?;
+    check_traces(&tasks, args)?;
+    // First, so that a run that is stopped can be reported.
     store.note(&experiments)?;
+    run_tasks(&tasks, &store, args.jobs())?;
     report(store.dir(), args.json)
 }
 
@@ -112,19 +111,42 @@ fn tasks(experiments: &[Experiment], args: &RunArgs) -> Vec<Task> {
             units.insert((unit, roster.name), roster.clone());
         }
     }
+    let mut units: Vec<((Unit, &str), Roster)> = units.into_iter().collect();
+    // In the order in which families were named.
+    let place = |family| args.families.iter().position(|named| *named == family);
+    units.sort_by_key(|((unit, _), _)| place(unit.family));
     let tasks = units.into_iter();
     tasks
-        .map(|((unit, _), roster)| Task { unit, roster })
+        .map(|((unit, _), roster)| Task {
+            piece: Piece::Made(unit),
+            roster,
+        })
         .collect()
 }
 
 /// The networks are those whose hashes were committed, where these are known.
-fn check_traces(tasks: &[Task], seeds: u64) -> Result<(), Failure> {
-    let families: BTreeSet<Family> = tasks.iter().map(|task| task.unit.family).collect();
-    let all: Vec<(Family, u64)> = families
+fn check_traces(tasks: &[Task], args: &RunArgs) -> Result<(), Failure> {
+    // Short runs need not wait for what they do not use.
+    let rows = |family: Family, seed: u64| {
+        let whole = known_hash(family, seed, KNOWN_ROWS_WHOLE);
+        if args.packets < KNOWN_ROWS_WHOLE || whole.is_none() {
+            KNOWN_ROWS
+        } else {
+            KNOWN_ROWS_WHOLE
+        }
+    };
+    let families: BTreeSet<Family> = tasks
+        .iter()
+        .filter_map(|task| match &task.piece {
+            Piece::Made(unit) => Some(unit.family),
+            Piece::Brought(..) => None,
+        })
+        .collect();
+    let all: Vec<(Family, u64, u64)> = families
         .into_iter()
-        .flat_map(|family| (1..=seeds).map(move |seed| (family, seed)))
-        .filter(|(family, seed)| known_hash(*family, *seed, KNOWN_ROWS).is_some())
+        .flat_map(|family| (1..=args.seeds).map(move |seed| (family, seed)))
+        .map(|(family, seed)| (family, seed, rows(family, seed)))
+        .filter(|(family, seed, rows)| known_hash(*family, *seed, *rows).is_some())
         .collect();
     if !all.is_empty() {
         note(&format!("checking the hashes of {} networks", all.len()));
@@ -132,12 +154,9 @@ fn check_traces(tasks: &[Task], seeds: u64) -> Result<(), Failure> {
     let next = AtomicUsize::new(0);
     let wrong = Mutex::new(Vec::new());
     let work = || {
-        while let Some((family, seed)) = all.get(next.fetch_add(1, Ordering::Relaxed)) {
-            let hash = family
-                .generator(*seed, KNOWN_ROWS)
-                .write(std::io::sink())
-                .ok();
-            if hash != known_hash(*family, *seed, KNOWN_ROWS) {
+        while let Some((family, seed, rows)) = all.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let hash = family.generator(*seed, *rows).write(std::io::sink()).ok();
+            if hash != known_hash(*family, *seed, *rows) {
                 let name = format!("{} seed {seed}", family.name());
                 wrong
                     .lock()
@@ -159,50 +178,4 @@ fn check_traces(tasks: &[Task], seeds: u64) -> Result<(), Failure> {
         "not the study's networks: {}; the generators have changed",
         wrong.join(", ")
     )))
-}
-
-/// All sessions of a trace that somebody brought.
-fn replay(path: &Path, args: &RunArgs) -> Result<(), Failure> {
-    let wrong = |error: TraceError| Failure(format!("{}: {error}", path.display()));
-    let open = || -> Result<_, TraceError> { Reader::new(BufReader::new(File::open(path)?)) };
-    let overlay = open().map_err(wrong)?.overlay().clone();
-    let store = Store::create(&args.out, overlay.rows, 1)?;
-    let roster = Roster::replay();
-    let names = (0..overlay.sessions.len()).map(|session| {
-        let links = overlay
-            .session_links(session)
-            .map_or(0, |links| links.len());
-        (overlay.session_name(session), links)
-    });
-    let names: Vec<(String, usize)> = names.collect();
-    let mut results = Results::new(
-        &overlay.name,
-        "a trace that was brought",
-        roster.clone(),
-        &names,
-    );
-    results.links = overlay.links.len();
-    for session in 0..overlay.sessions.len() {
-        note(&format!(
-            "{} of {}: {}",
-            session + 1,
-            names.len(),
-            names[session].0
-        ));
-        let mut reader = open().map_err(wrong)?;
-        let links = overlay.session_links(session).map_err(wrong)?;
-        let (mut whole, mut own) = (Columns::new(overlay.links.len()), Columns::new(links.len()));
-        let plan = Plan::study(overlay.rows, 1, clock);
-        let mut replay = Replay::new(&overlay, session, &roster, plan).map_err(wrong)?;
-        while reader.chunk(&mut whole).map_err(wrong)? {
-            own.select(&whole, &links);
-            replay.chunk(&own);
-        }
-        results.add(session, replay.finish());
-    }
-    results.finish();
-    let ours = Experiment::ALL
-        .into_iter()
-        .filter(|one| one.name == "ours" && one.part == Part::Sessions);
-    finish(&Report::of_one(&results, ours), &store, args.json)
 }

@@ -4,10 +4,11 @@ use std::fs::{self, File};
 use std::io::{self, BufReader, BufWriter};
 use std::path::Path;
 
-use sangam_sim::trace::{self, Columns, Family, Gaps, LOST, Reader, TraceError, Writer};
+use sangam_sim::trace::{self, Columns, Family, Importing, LOST, Reader, TraceError, Writer};
 
 use super::args::{HashArgs, TraceCommand, WriteArgs};
-use super::{Failure, export, print};
+use super::record::Watched;
+use super::{Failure, export, note, print};
 
 pub(crate) fn run(command: &TraceCommand) -> Result<(), Failure> {
     match command {
@@ -20,7 +21,20 @@ pub(crate) fn run(command: &TraceCommand) -> Result<(), Failure> {
             sessions,
             out,
         } => export::export(file, out, sessions),
-        TraceCommand::Import { file, out, gaps } => import(file, out, (*gaps).into()),
+        TraceCommand::Record {
+            file,
+            sessions,
+            out,
+        } => record(file, sessions, out),
+        TraceCommand::Import {
+            file,
+            out,
+            gaps,
+            clocks,
+        } => {
+            let (gaps, clocks) = ((*gaps).into(), (*clocks).into());
+            import(file, out, Importing { gaps, clocks })
+        }
     }
 }
 
@@ -88,13 +102,32 @@ fn check(path: &Path) -> Result<(), Failure> {
     }
 }
 
-fn import(path: &Path, out: &Path, gaps: Gaps) -> Result<(), Failure> {
+fn record(path: &Path, sessions: &[String], out: &Path) -> Result<(), Failure> {
+    let wrong = |error: io::Error| Failure(format!("{}: {error}", path.display()));
+    let watched = if path == Path::new("-") {
+        Watched::read(io::stdin().lock())?
+    } else {
+        Watched::read(BufReader::new(File::open(path).map_err(wrong)?))?
+    };
+    let text = watched.text(sessions)?;
+    let unwritten = |error: io::Error| Failure(format!("{}: {error}", out.display()));
+    fs::write(out, text).map_err(unwritten)?;
+    print(&out.display().to_string())
+}
+
+fn import(path: &Path, out: &Path, how: Importing) -> Result<(), Failure> {
     let wrong = |error: TraceError| Failure(format!("{}: {error}", path.display()));
     let file = File::open(path).map_err(|error| wrong(error.into()))?;
-    let (overlay, chunks) = trace::import(BufReader::new(file), gaps).map_err(wrong)?;
+    let imported = trace::import(BufReader::new(file), how).map_err(wrong)?;
+    for one in &imported.corrections {
+        note(&format!(
+            "link {}: clocks that drift by {:+.1} millionths and differ by {:.3} ms were corrected",
+            one.link, one.drift_ppm, one.offset_ms
+        ));
+    }
     let hash = whole(out, |file| {
-        let mut writer = Writer::new(file, &overlay)?;
-        for columns in chunks {
+        let mut writer = Writer::new(file, &imported.overlay)?;
+        for columns in imported.chunks() {
             writer.chunk(&columns)?;
         }
         writer.finish()

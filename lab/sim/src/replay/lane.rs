@@ -1,8 +1,7 @@
 //! One method in one session: it sends, hears what became of it, and feeds its receivers.
 
-use core::cmp::{Ordering, Reverse};
+use core::cmp::Ordering;
 use core::time::Duration;
-use std::collections::BinaryHeap;
 
 use sangam_jitter::{Config, Input, Kind, Output, Packet, Receiver};
 use sangam_model::Time;
@@ -11,7 +10,8 @@ use sangam_route::predictor::{Sample, State};
 use sangam_route::{Method, Paths, Router};
 
 use super::roster::Entry;
-use super::tally::{Sink, Span, age};
+use super::tally::{Span, Tally, age};
+use super::wheel::{Timed, Wheel};
 use super::{Costs, Sent, Stream};
 use crate::trace::{Columns, LOST, STEP};
 
@@ -20,8 +20,8 @@ const LOST_AFTER: Duration = Duration::from_secs(2);
 /// Packets of which is remembered how they arrived: more than can be under way.
 const REMEMBERED: usize = 8_192;
 
-/// After the last packet: three links of 10 s each, and what receivers wait.
-const END: Duration = Duration::from_secs(120);
+/// A packet that came, and when.
+pub(super) type Arrived = (Time, u64);
 
 /// A method at work.
 #[derive(Debug)]
@@ -32,15 +32,14 @@ pub(super) struct Lane {
     /// The receiver whose reports the sender gets.
     sight: Receiver,
     remembered: Vec<Remembered>,
-    flights: BinaryHeap<Reverse<Flight>>,
-    news: BinaryHeap<Reverse<News>>,
+    flights: Wheel<Flight>,
+    news: Wheel<News>,
     told: u64,
     /// Since the receivers last took them, in order.
-    arrivals: Vec<(Time, u64)>,
+    arrivals: Vec<Arrived>,
     span: Span,
     pub(super) sent: Vec<Sent>,
     pub(super) spent_ns: u64,
-    sinks: Vec<Sink>,
     watch: Option<Watch>,
 }
 
@@ -95,7 +94,6 @@ enum What {
 
 impl Lane {
     pub(super) fn new(entry: &Entry, router: Router, span: Span) -> Self {
-        let listeners = entry.receivers.iter();
         let fixed = [Method::Direct, Method::BestStatic, Method::Oracle];
         Self {
             hears_packets: !fixed.contains(&entry.method),
@@ -103,16 +101,13 @@ impl Lane {
             router,
             sight: Receiver::new(Kind::WmJitter, &Config::default()),
             remembered: vec![Remembered::default(); REMEMBERED],
-            flights: BinaryHeap::new(),
-            news: BinaryHeap::new(),
+            flights: Wheel::new(),
+            news: Wheel::new(),
             told: 0,
             arrivals: Vec::new(),
             span,
             sent: vec![Sent::default(); span.blocks],
             spent_ns: 0,
-            sinks: listeners
-                .map(|l| Sink::new(l.kind, &l.config, span))
-                .collect(),
             watch: None,
         }
     }
@@ -136,8 +131,9 @@ impl Lane {
     /// Sends the packet of a moment, after everything that is known by then.
     pub(super) fn send(&mut self, seq: u64, delays: &[u32]) {
         let now = departure(seq);
-        self.land(now);
-        self.hear(now);
+        self.flights.advance(seq);
+        self.land(true);
+        self.hear(seq);
         let truth = |path: u16| match delays[usize::from(path)] {
             LOST => None,
             delay => Some(i64::from(delay)),
@@ -163,11 +159,11 @@ impl Lane {
                 );
                 continue;
             }
-            self.flights.push(Reverse(Flight {
+            self.flights.push(Flight {
                 arrives_us: now.as_micros() + u64::from(delay),
                 seq,
                 path,
-            }));
+            });
         }
         if fastest != LOST
             && let Some(place) = self.span.place(seq)
@@ -204,44 +200,37 @@ impl Lane {
         }
     }
 
-    /// Hands what has arrived to the receivers.
-    pub(super) fn deliver(&mut self, clock: fn() -> u64) {
-        for sink in &mut self.sinks {
-            let begin = clock();
-            for (at, seq) in &self.arrivals {
-                sink.arrive(*at, *seq);
-            }
-            sink.tally.spent_ns += clock().saturating_sub(begin);
-        }
+    /// What has arrived since it was last taken, in order.
+    pub(super) fn arrived(&self) -> &[Arrived] {
+        &self.arrivals
+    }
+
+    /// Forgets that: receivers have it.
+    pub(super) fn clear(&mut self) {
         self.arrivals.clear();
     }
 
     /// Lets everything arrive that was sent.
-    pub(super) fn finish(mut self, packets: u64, clock: fn() -> u64) -> Stream {
-        self.land(Time::NEVER);
-        self.deliver(clock);
-        let end = departure(packets) + END;
-        let tallies = self.sinks.into_iter().map(|mut sink| {
-            sink.end(end);
-            sink.tally
-        });
+    pub(super) fn end(&mut self) {
+        self.flights.end();
+        self.land(false);
+    }
+
+    /// What it cost, with what receivers made of it.
+    pub(super) fn finish(self, tallies: Vec<Tally>) -> Stream {
         Stream {
-            tallies: tallies.collect(),
+            tallies,
             costs: Costs::of(self.router.costs(), self.spent_ns),
             sent: self.sent,
         }
     }
 
-    /// Lets packets arrive that are due.
-    fn land(&mut self, now: Time) {
-        while let Some(Reverse(flight)) = self.flights.peek().copied() {
-            if flight.arrives_us > now.as_micros() {
-                break;
-            }
-            self.flights.pop();
+    /// Lets packets arrive that are due; the sender hears of them if it is still there.
+    fn land(&mut self, reports: bool) {
+        while let Some(flight) = self.flights.pop() {
             let at = Time::from_micros(flight.arrives_us);
             self.arrivals.push((at, flight.seq));
-            if self.hears_packets && now != Time::NEVER {
+            if self.hears_packets && reports {
                 self.see(flight, at);
             }
         }
@@ -309,16 +298,13 @@ impl Lane {
         }
         self.told += 1;
         let number = self.told;
-        self.news.push(Reverse(News { due, number, what }));
+        self.news.push(News { due, number, what });
     }
 
-    /// Tells the router what is known by now.
-    fn hear(&mut self, now: Time) {
-        while let Some(Reverse(news)) = self.news.peek().copied() {
-            if news.due > now {
-                break;
-            }
-            self.news.pop();
+    /// Tells the router what is known when a packet leaves.
+    fn hear(&mut self, seq: u64) {
+        self.news.advance(seq);
+        while let Some(news) = self.news.pop() {
             match news.what {
                 What::Packet(feedback) => {
                     if let (Some(watch), Report::Arrived(arrival)) =
@@ -343,8 +329,20 @@ fn state(arrival: &Arrival) -> State {
     }
 }
 
-fn departure(seq: u64) -> Time {
+pub(super) fn departure(seq: u64) -> Time {
     Time::from_micros(seq * STEP.as_micros() as u64)
+}
+
+impl Timed for Flight {
+    fn due_us(&self) -> u64 {
+        self.arrives_us
+    }
+}
+
+impl Timed for News {
+    fn due_us(&self) -> u64 {
+        self.due.as_micros()
+    }
 }
 
 impl Ord for News {

@@ -5,6 +5,7 @@
 //! receivers listen to the same arrivals. Memory does not grow with packets, except for a sum
 //! every 20 s ([`Sent`], [`Block`]), which the intervals are estimated from.
 
+mod audience;
 mod changes;
 mod delays;
 mod histogram;
@@ -12,11 +13,15 @@ mod lane;
 mod outcome;
 mod roster;
 mod tally;
+mod wheel;
+
+use core::time::Duration;
 
 use sangam_route::method::Past;
 use sangam_route::{Paths, Router};
 
 use crate::trace::{Columns, Overlay, TraceError};
+use audience::Audience;
 use delays::{Delays, Probing};
 pub use histogram::Histogram;
 use lane::Lane;
@@ -25,6 +30,13 @@ pub use outcome::{Costs, Outcome, Sent, Stream};
 pub use roster::{Entry, Listener, Roster};
 use tally::Span;
 pub use tally::{Block, Tally};
+
+/// After the last packet: three links of 10 s each, and what receivers wait.
+const END: Duration = Duration::from_secs(120);
+
+/// Packets that receivers take at once. What each remembers is large, and has to come into the
+/// processor's cache for each batch.
+const BATCH: usize = 8_000;
 
 /// How a session is run.
 #[derive(Clone, Copy, Debug)]
@@ -61,9 +73,12 @@ pub struct Replay {
     plan: Plan,
     paths: Paths,
     lanes: Vec<Lane>,
+    audience: Audience,
     delays: Delays,
     probing: Probing,
     sent: u64,
+    /// By the clock.
+    begun_ns: u64,
 }
 
 impl Replay {
@@ -99,9 +114,11 @@ impl Replay {
         });
         Ok(Self {
             lanes: lanes.collect(),
+            audience: Audience::new(roster, span),
             delays: Delays::new(paths.len()),
             probing: Probing::new(links.len()),
             paths,
+            begun_ns: (plan.clock)(),
             plan,
             sent: 0,
         })
@@ -121,9 +138,19 @@ impl Replay {
                 lane.send(seq, self.delays.at(row as usize));
             }
             lane.spent_ns += (self.plan.clock)().saturating_sub(begin);
-            lane.deliver(self.plan.clock);
         }
         self.sent += rows;
+        let waiting = self.lanes.iter().map(|lane| lane.arrived().len()).max();
+        if waiting.is_some_and(|packets| packets >= BATCH) {
+            self.deliver();
+        }
+    }
+
+    /// Receivers take what has arrived.
+    fn deliver(&mut self) {
+        let arrived: Vec<_> = self.lanes.iter().map(Lane::arrived).collect();
+        self.audience.deliver(&arrived, self.plan.clock);
+        self.lanes.iter_mut().for_each(Lane::clear);
     }
 
     /// Keeps, of every packet from now on, what predictors can be judged by.
@@ -138,11 +165,15 @@ impl Replay {
 
     /// Lets everything arrive.
     #[must_use]
-    pub fn finish(self) -> Outcome {
-        let (clock, sent) = (self.plan.clock, self.sent);
-        let lanes = self.lanes.into_iter();
+    pub fn finish(mut self) -> Outcome {
+        self.lanes.iter_mut().for_each(Lane::end);
+        self.deliver();
+        let tallies = self.audience.finish(lane::departure(self.sent) + END);
+        let lanes = self.lanes.into_iter().zip(tallies);
         Outcome {
-            streams: lanes.map(|lane| lane.finish(sent, clock)).collect(),
+            streams: lanes.map(|(lane, own)| lane.finish(own)).collect(),
+            runs: 1,
+            spent_ns: (self.plan.clock)().saturating_sub(self.begun_ns),
         }
     }
 }

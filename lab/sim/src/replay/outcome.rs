@@ -7,6 +7,11 @@ use super::Tally;
 pub struct Outcome {
     /// By method, in the order of the roster.
     pub streams: Vec<Stream>,
+    /// Sessions that are in it.
+    pub runs: u64,
+    /// Time that all of it took, the network's delays included, in nanoseconds, by the clock that
+    /// was given.
+    pub spent_ns: u64,
 }
 
 /// What one method sent, and what receivers made of it.
@@ -125,6 +130,8 @@ impl Outcome {
             *self = other;
             return;
         }
+        self.runs += other.runs;
+        self.spent_ns += other.spent_ns;
         for (mine, theirs) in self.streams.iter_mut().zip(other.streams) {
             mine.costs.merge(&theirs.costs);
             mine.sent.extend(theirs.sent);
@@ -153,7 +160,7 @@ impl Outcome {
     /// As bytes, to be kept in a file.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
-        let mut numbers = vec![self.streams.len() as u64];
+        let mut numbers = vec![self.runs, self.spent_ns, self.streams.len() as u64];
         for stream in &self.streams {
             numbers.extend(stream.costs.numbers());
             numbers.push(stream.sent.len() as u64);
@@ -184,7 +191,11 @@ impl Outcome {
     #[must_use]
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let mut numbers = Numbers(bytes);
-        let mut outcome = Self::default();
+        let mut outcome = Self {
+            runs: numbers.next()?,
+            spent_ns: numbers.next()?,
+            ..Self::default()
+        };
         for _ in 0..numbers.next().filter(|streams| *streams <= 1 << 12)? {
             let mut costs = [0; 8];
             for number in &mut costs {

@@ -81,21 +81,27 @@ impl Roster {
     /// Single changes of methods and receivers.
     #[must_use]
     pub fn ablation() -> Self {
-        let pair = || [Kind::WmJitter, Kind::Ours].map(Listener::plain).to_vec();
-        let mut entries = vec![
-            Entry::plain(Method::Direct, pair()),
-            Entry::plain(Method::Oracle, pair()),
+        let kinds = [
+            Kind::WmJitter,
+            Kind::WmJitterLiteral,
+            Kind::WmJitterLiteralWindow,
+            Kind::Ours,
         ];
-        for method in [Method::VcRoute, Method::Ours] {
-            entries.push(Entry::plain(method, pair()));
+        let all = || kinds.map(Listener::plain).to_vec();
+        let mut entries = vec![
+            Entry::plain(Method::Direct, all()),
+            Entry::plain(Method::Oracle, all()),
+        ];
+        for method in [Method::VcRoute, Method::VcRouteLiteral, Method::Ours] {
+            entries.push(Entry::plain(method, all()));
         }
         for (name, minutes) in [("1min", 1), ("10min", 10), ("1h", 60), ("24h", 1_440)] {
-            let mut entry = Entry::plain(Method::Via, pair());
+            let mut entry = Entry::plain(Method::Via, all());
             entry.name = format!("via-{name}");
             entry.settings.refresh = Duration::from_secs(60 * minutes);
             entries.push(entry);
         }
-        entries.extend(super::changes::entries(&pair()));
+        entries.extend(super::changes::entries(&all()));
         Self {
             name: "ablation",
             entries,

@@ -1,5 +1,7 @@
 //! What one receiver made of one session.
 
+use core::ops::Range;
+
 use sangam_jitter::{Config, Discard, Input, Kind, Output, Packet, Receiver};
 use sangam_model::Time;
 
@@ -88,6 +90,8 @@ fn next_u32(numbers: &mut impl Iterator<Item = u64>) -> Option<u32> {
 pub(super) struct Sink {
     receiver: Receiver,
     span: Span,
+    /// The packets of the block that was counted last, and that: the next packet is near.
+    near: (Range<u64>, usize),
     pub(super) tally: Tally,
 }
 
@@ -112,6 +116,7 @@ impl Sink {
         Self {
             receiver: Receiver::new(kind, config),
             span,
+            near: (0..0, 0),
             tally: Tally {
                 blocks: vec![Block::default(); span.blocks],
                 ..Tally::default()
@@ -164,7 +169,12 @@ impl Sink {
     }
 
     fn block(&mut self, seq: u64) -> Option<&mut Block> {
-        self.tally.blocks.get_mut(self.span.place(seq)?)
+        if !self.near.0.contains(&seq) {
+            let place = self.span.place(seq)?;
+            let from = self.span.warm_up + place as u64 * self.span.block;
+            self.near = (from..from + self.span.block, place);
+        }
+        self.tally.blocks.get_mut(self.near.1)
     }
 }
 

@@ -219,6 +219,7 @@ mod tests {
         let swing = |number: u64| 100_000 + number * 7_919 % 400 * 1_000;
         let outcome = Outcome {
             streams: vec![stream(swing), stream(|number| swing(number) * 9 / 10)],
+            ..Outcome::default()
         };
         let drawn = draw(&outcome, 1);
         let (first, second) = (&drawn[0][0], &drawn[1][0]);

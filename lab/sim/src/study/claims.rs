@@ -86,7 +86,7 @@ impl Claim {
             .iter()
             .filter_map(|results| {
                 let (words, holds) = of(results)?;
-                Some((format!("{}: {words}", results.name), holds))
+                Some((format!("{}: {words}", results.label()), holds))
             })
             .collect();
         let holding = found.iter().filter(|(_, holds)| *holds).count();

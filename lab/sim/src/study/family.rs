@@ -18,6 +18,8 @@ pub struct Results {
     pub sessions: Vec<Session>,
     /// All sessions.
     pub whole: Session,
+    /// Runs that the study has of them, all seeds counted.
+    pub wanted: u64,
 }
 
 /// One session, or several together.
@@ -65,7 +67,31 @@ impl Results {
                 name: "all".to_owned(),
                 ..Session::default()
             },
+            wanted: 0,
         }
+    }
+
+    /// What it is called: its name, and how much of it is there if that is not all.
+    #[must_use]
+    pub fn label(&self) -> String {
+        let (there, wanted) = (self.whole.outcome.runs, self.wanted);
+        if there >= wanted {
+            return self.name.clone();
+        }
+        format!("{} ({there} of {wanted} sessions)", self.name)
+    }
+
+    /// What is to be said if not all of it is there.
+    #[must_use]
+    pub fn lacking(&self) -> Option<String> {
+        let (there, wanted) = (self.whole.outcome.runs, self.wanted);
+        (there < wanted).then(|| {
+            format!(
+                "Incomplete: only {there} of the {wanted} sessions of {} have been run; all that \
+                 follows is of those.",
+                self.name
+            )
+        })
     }
 
     /// Adds a session of one seed.

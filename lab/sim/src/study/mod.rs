@@ -16,7 +16,7 @@ pub use claims::{Claim, Evidence, Verdict, claims};
 pub use experiment::{Experiment, Part};
 pub use family::{Cell, Results, Session};
 pub use networks::networks;
-pub use page::{Figure, Line, Section, Table};
+pub use page::{Figure, Line, Marks, Section, Table};
 pub use prediction::{Predictions, prediction};
 pub use series::series;
 pub use tables::sections;

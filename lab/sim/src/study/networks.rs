@@ -1,11 +1,27 @@
 //! Figure 8: what the networks are like.
 
-use super::page::{Section, Table};
+use super::page::{Figure, Line, Marks, Section, Table};
 use crate::trace::{CHUNK_ROWS, Columns, Family, LOST};
 
 /// Mean and deviation of every link of the first seed's networks.
 #[must_use]
 pub fn networks(families: &[Family], rows: u64) -> Section {
+    let mut figure = Figure {
+        name: "fig8".to_owned(),
+        title: "Every link of the first seed's networks".to_owned(),
+        x: "mean one-way delay, ms".to_owned(),
+        y: "deviation, ms".to_owned(),
+        marks: Marks::Dots,
+        lines: Vec::new(),
+    };
+    let tables = families.iter().map(|family| {
+        let (table, mut points) = table(*family, rows);
+        points.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let label = family.name().to_owned();
+        figure.lines.push(Line { label, points });
+        table
+    });
+    let tables = tables.collect();
     Section {
         title: "Figure 8: the networks".to_owned(),
         words: vec![
@@ -13,12 +29,13 @@ pub fn networks(families: &[Family], rows: u64) -> Section {
              brackets, deviation. The paper shows round trips."
                 .to_owned(),
         ],
-        figures: Vec::new(),
-        tables: families.iter().map(|family| table(*family, rows)).collect(),
+        figures: vec![figure],
+        tables,
     }
 }
 
-fn table(family: Family, rows: u64) -> Table {
+/// A family's table, and the mean and deviation of each of its links.
+fn table(family: Family, rows: u64) -> (Table, Vec<(f64, f64)>) {
     let made = family.generator(1, rows);
     let overlay = made.overlay();
     let moments = measure(&made.sources(), rows);
@@ -46,7 +63,7 @@ fn table(family: Family, rows: u64) -> Table {
             table.rows.push(row);
         }
     }
-    table
+    (table, moments)
 }
 
 /// Mean and deviation in ms.

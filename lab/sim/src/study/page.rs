@@ -13,6 +13,18 @@ pub struct Section {
     pub tables: Vec<Table>,
 }
 
+/// How points of a figure are drawn.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Marks {
+    /// A line through them.
+    #[default]
+    Lines,
+    /// A dot each.
+    Dots,
+    /// A bar each, side by side in groups of these names; a point's x is its group's number.
+    Bars(Vec<String>),
+}
+
 /// Lines in a plane.
 #[derive(Clone, Debug, Default)]
 pub struct Figure {
@@ -24,6 +36,8 @@ pub struct Figure {
     pub x: String,
     /// What runs up.
     pub y: String,
+    /// How they are drawn.
+    pub marks: Marks,
     /// The lines.
     pub lines: Vec<Line>,
 }

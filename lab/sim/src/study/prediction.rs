@@ -143,7 +143,7 @@ fn errors(all: &[Predictions]) -> Section {
         title: format!("{PAIR}: relative error of predictions"),
         x: "relative error, %".to_owned(),
         y: "% of packets".to_owned(),
-        lines: Vec::new(),
+        ..Figure::default()
     };
     for found in all {
         let score = &found.live[0];

@@ -5,7 +5,8 @@ use sangam_route::Method;
 
 use super::page::{Figure, Line, Section, Table};
 use super::run_on;
-use crate::replay::{Entry, Listener, Outcome, Plan, Roster};
+use super::tables::SOLUTIONS;
+use crate::replay::{Entry, Listener, Outcome, Plan, Roster, Stream, Tally};
 use crate::trace::{Family, TraceError};
 
 /// The paper's call of 5 minutes.
@@ -22,8 +23,19 @@ const PAPER_PLANS: u64 = 447;
 /// [`TraceError::Overlay`] if the family has no session.
 pub fn series(family: Family, packets: u64, clock: fn() -> u64) -> Result<Section, TraceError> {
     let packets = packets.min(PACKETS);
-    let methods = [Method::Direct, Method::Via, Method::VcRoute, Method::Ours];
-    let listeners = vec![Listener::plain(Kind::WmJitter)];
+    let methods = [
+        Method::Direct,
+        Method::Via,
+        Method::VcRoute,
+        Method::VcRouteLiteral,
+        Method::Ours,
+    ];
+    let kinds = [
+        Kind::WmJitter,
+        Kind::WmJitterLiteral,
+        Kind::WmJitterLiteralWindow,
+    ];
+    let listeners = kinds.map(Listener::plain).to_vec();
     let roster = Roster {
         name: "series",
         entries: methods.map(|m| Entry::plain(m, listeners.clone())).to_vec(),
@@ -46,15 +58,17 @@ pub fn series(family: Family, packets: u64, clock: fn() -> u64) -> Result<Sectio
             title: format!("{session}: {title}"),
             x: "seconds".to_owned(),
             y: "ms, mean of 50 packets".to_owned(),
-            lines: Vec::new(),
+            ..Figure::default()
         })
         .collect();
     let table = fill(&roster, &outcome, &mut figures);
     Ok(Section {
         title: "Figure 4: transmitting and reordering in one session".to_owned(),
         words: vec![format!(
-            "A call of {} s ({session}, {}), four methods with the same receiver (WMJitter). \
-             In the paper's call Via transmits fast and reorders slowly, because it explores; \
+            "A call of {} s ({session}, {}), five methods with the same receivers: WMJitter as we \
+             read it, drawn in full, and to the letter, dotted: with jitter of all history (l) and \
+             of the window (lw). In the paper's call Via transmits fast and reorders slowly, \
+             because it explores; \
              VCRoute sent {PAPER_PLANS} plans for 30,000 packets.",
             packets / 100,
             family.name()
@@ -68,6 +82,7 @@ pub fn series(family: Family, packets: u64, clock: fn() -> u64) -> Result<Sectio
 fn fill(roster: &Roster, outcome: &Outcome, figures: &mut [Figure]) -> Table {
     let columns = [
         "method",
+        "receiver",
         "transmitting ms",
         "reordering ms",
         "end to end ms",
@@ -75,31 +90,53 @@ fn fill(roster: &Roster, outcome: &Outcome, figures: &mut [Figure]) -> Table {
     ];
     let mut table = Table::new("fig4", "Means of the whole call", &columns);
     for (entry, stream) in roster.entries.iter().zip(&outcome.streams) {
-        let mut lines = [Vec::new(), Vec::new(), Vec::new()];
-        for (number, (sent, block)) in stream
-            .sent
-            .iter()
-            .zip(&stream.tallies[0].blocks)
-            .enumerate()
-        {
-            let at = number as f64 * EVERY as f64 / 100.0;
-            let transit = sent.transit_us as f64 / f64::from(sent.packets.max(1)) / 1e3;
-            let whole = block.release_us as f64 / f64::from(block.released.max(1)) / 1e3;
-            lines[0].push((at, transit));
-            lines[1].push((at, (whole - transit).max(0.0)));
-            lines[2].push((at, whole));
-        }
-        let mean = |line: &[(f64, f64)]| {
-            line.iter().map(|point| point.1).sum::<f64>() / line.len().max(1) as f64
-        };
-        let mut row = vec![entry.name.clone()];
-        row.extend(lines.iter().map(|line| format!("{:.1}", mean(line))));
-        row.push(stream.costs.path_changes.to_string());
-        table.rows.push(row);
-        for (figure, points) in figures.iter_mut().zip(lines) {
-            let label = entry.name.clone();
-            figure.lines.push(Line { label, points });
+        let tallies = entry.receivers.iter().zip(&stream.tallies);
+        for (number, (listener, tally)) in tallies.enumerate() {
+            let lines = lines(stream, tally);
+            let mean = |line: &[(f64, f64)]| {
+                line.iter().map(|point| point.1).sum::<f64>() / line.len().max(1) as f64
+            };
+            let mut row = vec![entry.name.clone(), listener.name.clone()];
+            row.extend(lines.iter().map(|line| format!("{:.1}", mean(line))));
+            row.push(stream.costs.path_changes.to_string());
+            table.rows.push(row);
+            let label = label(&entry.name, &listener.name);
+            for (place, (figure, points)) in figures.iter_mut().zip(lines).enumerate() {
+                // What is transmitted does not depend on who receives it.
+                if place > 0 || number == 0 {
+                    let label = label.clone();
+                    figure.lines.push(Line { label, points });
+                }
+            }
         }
     }
     table
+}
+
+/// As the tables call a method and a receiver.
+fn label(method: &str, receiver: &str) -> String {
+    let mut all = SOLUTIONS.iter();
+    let known = all.find(|(m, r, _)| (*m, *r) == (method, receiver));
+    known.map_or_else(
+        || match receiver {
+            "wmjitter-literal" => format!("{method}-WMl"),
+            "wmjitter-literal-window" => format!("{method}-WMlw"),
+            _ => format!("{method}-WM"),
+        },
+        |(_, _, label)| (*label).to_owned(),
+    )
+}
+
+/// Transmitting, reordering and end to end, in ms by seconds.
+fn lines(stream: &Stream, tally: &Tally) -> [Vec<(f64, f64)>; 3] {
+    let mut lines = [Vec::new(), Vec::new(), Vec::new()];
+    for (number, (sent, block)) in stream.sent.iter().zip(&tally.blocks).enumerate() {
+        let at = number as f64 * EVERY as f64 / 100.0;
+        let transit = sent.transit_us as f64 / f64::from(sent.packets.max(1)) / 1e3;
+        let whole = block.release_us as f64 / f64::from(block.released.max(1)) / 1e3;
+        lines[0].push((at, transit));
+        lines[1].push((at, (whole - transit).max(0.0)));
+        lines[2].push((at, whole));
+    }
+    lines
 }

@@ -1,5 +1,7 @@
 //! What is shown of each experiment.
 
+pub(super) use full::{decision_ns, receiver_ns};
+
 mod full;
 mod matched;
 pub(super) mod overhead;
@@ -10,17 +12,32 @@ use super::page::{Figure, Line, Section, thin};
 use super::{Experiment, Part, Results, Session};
 use crate::replay::Histogram;
 
-/// A method, a receiver, and what the paper calls both together.
-const SOLUTIONS: [(&str, &str, &str); 6] = [
+/// A method, a receiver, and what the paper calls both together: as we read it, and to the letter
+/// (`l`), with jitter of all history or of the window (`w`).
+pub(super) const SOLUTIONS: [(&str, &str, &str); 15] = [
     ("direct", "neteq", "DRT-BF"),
     ("direct", "wmjitter", "DRT-WM"),
+    ("direct", "wmjitter-literal", "DRT-WMl"),
+    ("direct", "wmjitter-literal-window", "DRT-WMlw"),
     ("via", "neteq", "VIA-BF"),
     ("via", "wmjitter", "VIA-WM"),
+    ("via", "wmjitter-literal", "VIA-WMl"),
+    ("via", "wmjitter-literal-window", "VIA-WMlw"),
     ("vcroute", "wmjitter", "VCR-WM"),
+    ("vcroute", "wmjitter-literal", "VCR-WMl"),
+    ("vcroute", "wmjitter-literal-window", "VCR-WMlw"),
+    ("vcroute-literal", "wmjitter", "VCRl-WM"),
+    ("vcroute-literal", "wmjitter-literal", "VCRl-WMl"),
+    ("vcroute-literal", "wmjitter-literal-window", "VCRl-WMlw"),
     ("ours", "ours", "ours"),
 ];
 /// What everything is compared with.
 const REFERENCE: (&str, &str) = ("vcroute", "wmjitter");
+/// The same to the letter, with jitter of all history and of the window.
+const LITERAL: [(&str, &str); 2] = [
+    ("vcroute-literal", "wmjitter-literal"),
+    ("vcroute-literal", "wmjitter-literal-window"),
+];
 /// Points of a curve: more would not be seen.
 const POINTS: usize = 120;
 
@@ -31,11 +48,20 @@ pub fn sections(experiment: &Experiment, all: &[&Results]) -> Vec<Section> {
     for results in all {
         let mut section = Section {
             title: format!("{}: {}, {}", experiment.name, results.name, results.about),
+            words: results.lacking().into_iter().collect(),
             ..Section::default()
         };
         match (experiment.name, experiment.part) {
-            ("fig15", _) => section.tables.push(sessions::losses(results)),
-            ("fig16", _) => section.tables.push(overhead::plans(results)),
+            ("fig15", _) => {
+                let (figure, table) = sessions::losses(results);
+                section.figures.push(figure);
+                section.tables.push(table);
+            }
+            ("fig16", _) => {
+                let (figure, table) = overhead::plans(results);
+                section.figures.push(figure);
+                section.tables.push(table);
+            }
             ("ours", _) => {
                 section
                     .figures
@@ -97,6 +123,7 @@ fn curves(session: &Session, results: &Results, prefix: &str) -> Figure {
         x: "release latency, ms".to_owned(),
         y: "% of packets".to_owned(),
         lines: lines.collect(),
+        ..Figure::default()
     }
 }
 

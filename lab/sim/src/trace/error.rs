@@ -50,6 +50,13 @@ pub enum TraceError {
         /// The first moment after it, in ms.
         to_ms: f64,
     },
+    /// The smallest delays of a link rise or fall as where clocks drift apart.
+    Drift {
+        /// The link's name.
+        link: String,
+        /// By how many millionths of the time.
+        ppm: f64,
+    },
 }
 
 impl fmt::Display for TraceError {
@@ -79,6 +86,12 @@ impl fmt::Display for TraceError {
                 f,
                 "link {link} has no delay between {from_ms} ms and {to_ms} ms: record it again, \
                  or import with `--gaps hold` (the delay stays) or `--gaps lost` (packets get lost)"
+            ),
+            Self::Drift { link, ppm } => write!(
+                f,
+                "link {link}: its smallest delays move by {ppm:+.1} millionths of the time, as \
+                 where the clocks of both ends drift apart: import with `--clocks correct` (that \
+                 is taken out) or `--clocks trust` (it is the network's)"
             ),
         }
     }

@@ -2,7 +2,7 @@
 
 use sangam_model::Random;
 
-use super::noise::{Correlated, Smooth, exponential, normal};
+use super::noise::{Correlated, Smooth, exponential, normals};
 use super::{DELAY_US_MAX, STEP};
 
 const STEP_US: f64 = STEP.as_micros() as f64;
@@ -24,6 +24,8 @@ const CUBE: f64 = 0.25;
 const SPIKE_EVERY: f64 = 12_000.0;
 /// Mean height of a spike.
 const SPIKE_US: f64 = 150_000.0;
+/// Moments that are made at once.
+const FILLED: usize = 125;
 /// Moments in which a spike rises: 0.5 s. It falls in 1 s to 5 s.
 const SPIKE_RISE: usize = 50;
 
@@ -140,32 +142,51 @@ impl Source {
 
     /// The delays of the next moments, in microseconds.
     pub fn fill(&mut self, out: &mut [u32]) {
-        for delay in out {
+        for part in out.chunks_mut(FILLED) {
+            self.fill_part(part);
+        }
+    }
+
+    fn fill_part(&mut self, out: &mut [u32]) {
+        let mut drawn = [0.0; 2 * FILLED];
+        let each = match self.wobble {
+            Wobble::Correlated { .. } => 2,
+            Wobble::Normal { .. } => 1,
+        };
+        let drawn = &mut drawn[..each * out.len()];
+        normals(&mut self.wobble_random, drawn);
+        for (delay, drawn) in out.iter_mut().zip(drawn.chunks_exact(each)) {
             let mut queue = self.congestion.as_mut().map_or(0.0, Congestion::next);
             queue += self.spikes.as_mut().map_or(0.0, Spikes::next);
             // A queue empties in order: what it holds back never overtakes.
             self.queue_us = queue.max(self.queue_us - STEP_US);
-            let us = self.wobble() + self.queue_us;
+            let us = self.wobble(drawn) + self.queue_us;
             // The cast rounds towards zero and saturates; both are the same everywhere.
             *delay = ((us + 0.5) as u32).min(DELAY_US_MAX);
         }
     }
 
-    fn wobble(&mut self) -> f64 {
-        let random = &mut self.wobble_random;
-        match self.wobble {
-            Wobble::Correlated {
-                mean_us,
-                deviation_us,
-            } => {
-                let slow = self.correlated.next(random);
-                let both = (slow + normal(random)) * core::f64::consts::FRAC_1_SQRT_2;
+    /// The delay without queues, by the normal numbers that were drawn for it.
+    fn wobble(&mut self, drawn: &[f64]) -> f64 {
+        match (self.wobble, drawn) {
+            (
+                Wobble::Correlated {
+                    mean_us,
+                    deviation_us,
+                },
+                [slow, fresh],
+            ) => {
+                let both = (self.correlated.step(*slow) + fresh) * core::f64::consts::FRAC_1_SQRT_2;
                 self.base_us + (mean_us + deviation_us * heavy(both)).max(0.0)
             }
-            Wobble::Normal {
-                deviation_us,
-                least_us,
-            } => (self.base_us + deviation_us * normal(random)).max(least_us),
+            (
+                Wobble::Normal {
+                    deviation_us,
+                    least_us,
+                },
+                [normal],
+            ) => (self.base_us + deviation_us * normal).max(least_us),
+            _ => unreachable!("as many were drawn as the wobble takes"),
         }
     }
 }

@@ -2,8 +2,9 @@
 
 use std::io::BufRead;
 
+use super::clocks::{self, Clocks, Correction, NONE, Samples};
 use super::text::{HEAD_MAX, Head};
-use super::{Columns, DELAY_US_MAX, LOST, Overlay, STEP, TraceError};
+use super::{CHUNK_ROWS, Columns, DELAY_US_MAX, LOST, Overlay, STEP, TraceError};
 
 const FIRST_LINE: &str = "sangam-delays 1";
 /// Measurements of one recording.
@@ -26,50 +27,94 @@ pub enum Gaps {
     Lost,
 }
 
+/// How a recording is taken.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Importing {
+    /// What stands for delays where nothing was measured.
+    pub gaps: Gaps,
+    /// What becomes of delays whose clocks drift.
+    pub clocks: Clocks,
+}
+
 /// A recording, ready to be written as a trace.
+#[derive(Clone, Debug)]
+pub struct Imported {
+    /// Who is in it.
+    pub overlay: Overlay,
+    /// What was taken out of its links.
+    pub corrections: Vec<Correction>,
+    /// By link: moment in ms, delay in microseconds, or [`LOST`].
+    samples: Vec<Vec<(f64, u32)>>,
+    gaps: Gaps,
+}
+
+/// A recording as it is read.
 #[derive(Clone, Debug)]
 struct Recording {
     overlay: Overlay,
-    /// By link: moment in ms, delay in microseconds, or [`LOST`].
-    samples: Vec<Vec<(f64, u32)>>,
+    clocks: Clocks,
+    /// By link.
+    samples: Vec<Samples>,
 }
 
 /// Reads a recording: `sangam-delays 1`, the head of a trace without `rows`, an empty line, then
 /// a line `at_ms,link,delay_ms` for each measurement, in which `lost` may be the delay. Between
 /// two measurements delays go straight from one to the other.
 ///
-/// Returns the overlay and all of its moments, chunk by chunk.
-///
 /// # Errors
-/// If a line is not understood, a delay is negative or absurd, moments run backwards, or there is
-/// a gap that `gaps` refuses.
-pub fn import(
-    input: impl BufRead,
-    gaps: Gaps,
-) -> Result<(Overlay, impl Iterator<Item = Columns>), TraceError> {
-    let recording = Recording::read(input)?;
-    recording.check_gaps(gaps)?;
-    let rows = recording.overlay.rows;
-    let overlay = recording.overlay.clone();
-    let starts = (0..rows).step_by(super::CHUNK_ROWS);
-    let mut cursors = vec![0; recording.samples.len()];
-    let chunks = starts.map(move |start| {
-        let mut columns = Columns::new(recording.samples.len());
-        columns.set_rows((rows - start).min(super::CHUNK_ROWS as u64) as usize);
-        for (link, cursor) in cursors.iter_mut().enumerate() {
-            let samples = &recording.samples[link];
-            for (row, delay) in columns.link_mut(link).iter_mut().enumerate() {
-                let at = (start + row as u64) as f64 * STEP_MS;
-                *delay = value_at(samples, cursor, at, gaps);
-            }
+/// If a line is not understood, a delay is negative or absurd, moments run backwards, clocks drift
+/// where that is refused, or there is a gap that is.
+pub fn import(input: impl BufRead, how: Importing) -> Result<Imported, TraceError> {
+    let mut recording = Recording::read(input, how.clocks)?;
+    recording.check_gaps(how.gaps)?;
+    let overlay = recording.overlay;
+    let corrections = clocks::settle(&overlay, &mut recording.samples, how.clocks)?;
+    let mut samples = Vec::new();
+    for (link, measured) in recording.samples.into_iter().enumerate() {
+        let absurd = |us: i32| us != NONE && !(0..=DELAY_US_MAX as i32).contains(&us);
+        if let Some((at, us)) = measured.iter().find(|(_, us)| absurd(*us)) {
+            let (name, ms) = (overlay.link_name(link), f64::from(*us) / 1e3);
+            return Err(TraceError::Overlay(format!(
+                "link {name} has a delay of {ms} ms at {at} ms, once its clocks are corrected"
+            )));
         }
-        columns
-    });
-    Ok((overlay, chunks))
+        let kept = measured.into_iter();
+        samples.push(
+            kept.map(|(at, us)| (at, u32::try_from(us).unwrap_or(LOST)))
+                .collect(),
+        );
+    }
+    Ok(Imported {
+        overlay,
+        corrections,
+        samples,
+        gaps: how.gaps,
+    })
+}
+
+impl Imported {
+    /// All moments, chunk by chunk.
+    pub fn chunks(&self) -> impl Iterator<Item = Columns> {
+        let rows = self.overlay.rows;
+        let starts = (0..rows).step_by(CHUNK_ROWS);
+        let mut cursors = vec![0; self.samples.len()];
+        starts.map(move |start| {
+            let mut columns = Columns::new(self.samples.len());
+            columns.set_rows((rows - start).min(CHUNK_ROWS as u64) as usize);
+            for (link, cursor) in cursors.iter_mut().enumerate() {
+                let samples = &self.samples[link];
+                for (row, delay) in columns.link_mut(link).iter_mut().enumerate() {
+                    let at = (start + row as u64) as f64 * STEP_MS;
+                    *delay = value_at(samples, cursor, at, self.gaps);
+                }
+            }
+            columns
+        })
+    }
 }
 
 impl Recording {
-    fn read(input: impl BufRead) -> Result<Self, TraceError> {
+    fn read(input: impl BufRead, clocks: Clocks) -> Result<Self, TraceError> {
         let mut lines = input.lines();
         if lines.next().transpose()?.as_deref().map(str::trim) != Some(FIRST_LINE) {
             return Err(TraceError::Line {
@@ -96,6 +141,7 @@ impl Recording {
         let mut recording = Self {
             samples: vec![Vec::new(); overlay.links.len()],
             overlay,
+            clocks,
         };
         for (count, line) in lines.enumerate() {
             let line_number = before + count + 1;
@@ -136,8 +182,8 @@ impl Recording {
             .filter(|n: &usize| *n < self.samples.len());
         let number = number.ok_or_else(|| format!("there is no link `{link}`"))?;
         let delay = match delay {
-            "lost" => LOST,
-            text => delay_us(text)?,
+            "lost" => NONE,
+            text => delay_us(text, self.clocks)?,
         };
         let samples = &mut self.samples[number];
         if samples.last().is_some_and(|(before, _)| *before >= at) {
@@ -177,21 +223,23 @@ impl Recording {
     }
 }
 
-fn delay_us(text: &str) -> Result<u32, String> {
+fn delay_us(text: &str, clocks: Clocks) -> Result<i32, String> {
     let ms: f64 = text.parse().map_err(|_| format!("`{text}` is no delay"))?;
-    if ms < 0.0 {
+    if ms < 0.0 && clocks != Clocks::Correct {
         return Err(format!(
-            "a delay of {ms} ms: the two clocks differ; subtract their offset first"
+            "a delay of {ms} ms: the two clocks differ; subtract their offset first, or import \
+             with `--clocks correct`"
         ));
     }
-    let us = ms * 1e3 + 0.5;
-    if !(0.0..=f64::from(DELAY_US_MAX) + 0.5).contains(&us) {
+    let us = (ms * 1e3 + 0.5).floor();
+    let most = f64::from(DELAY_US_MAX);
+    if !(-most..=most).contains(&us) {
         return Err(format!(
             "a delay of {ms} ms; it is at most {} ms",
             DELAY_US_MAX / 1_000
         ));
     }
-    Ok(us as u32)
+    Ok(us as i32)
 }
 
 /// The delay at a moment; `cursor` is the last measurement not after it, or 0.

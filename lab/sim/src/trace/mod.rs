@@ -4,6 +4,7 @@
 //! hashes, [`import`] takes what others measured. docs/spec/traces.md describes the files and the
 //! generators.
 
+mod clocks;
 mod columns;
 mod data;
 mod error;
@@ -18,13 +19,14 @@ mod text;
 
 use core::time::Duration;
 
+pub use clocks::{Clocks, Correction};
 pub use columns::Columns;
 pub use error::TraceError;
 pub use family::{Family, Generator};
 pub use file::{Reader, Writer};
 pub use generate::Source;
-pub use import::{Gaps, import};
-pub use known::{KNOWN_ROWS, known_hash};
+pub use import::{Gaps, Imported, Importing, import};
+pub use known::{KNOWN_ROWS, KNOWN_ROWS_WHOLE, known_hash};
 pub use overlay::{LINKS_MAX, Link, NODES_MAX, Overlay, SESSIONS_MAX, Session};
 
 /// Between two moments of a trace, and between two packets of a session.

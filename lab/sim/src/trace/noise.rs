@@ -5,6 +5,11 @@ use core::f64::consts::{LN_2, SQRT_2};
 
 use sangam_model::Random;
 
+/// The probability of each tail, in which another approximation holds.
+const TAIL: f64 = 0.024_25;
+/// Normal numbers that are made at once.
+const NORMALS: usize = 64;
+
 /// The natural logarithm of a positive, normal number.
 fn ln(x: f64) -> f64 {
     let bits = x.to_bits();
@@ -38,14 +43,35 @@ pub(super) fn normal(random: &mut Random) -> f64 {
     quantile(open_unit(random))
 }
 
+/// As many of [`normal`]'s numbers as fit: several side by side, but for the few in the tails.
+pub(super) fn normals(random: &mut Random, out: &mut [f64]) {
+    out.iter_mut().for_each(|p| *p = open_unit(random));
+    for block in out.chunks_mut(NORMALS) {
+        let mut middles = [0.0; NORMALS];
+        for (middle, p) in middles.iter_mut().zip(block.iter()) {
+            *middle = self::middle(*p);
+        }
+        for (p, middle) in block.iter_mut().zip(middles) {
+            *p = if (TAIL..=1.0 - TAIL).contains(p) {
+                middle
+            } else {
+                quantile(*p)
+            };
+        }
+    }
+}
+
 fn quantile(p: f64) -> f64 {
-    const TAIL: f64 = 0.024_25;
     if p < TAIL {
         return tail((-2.0 * ln(p)).sqrt());
     }
     if p > 1.0 - TAIL {
         return -tail((-2.0 * ln(1.0 - p)).sqrt());
     }
+    middle(p)
+}
+
+fn middle(p: f64) -> f64 {
     let q = p - 0.5;
     let r = q * q;
     let over = [
@@ -109,7 +135,12 @@ impl Correlated {
     }
 
     pub(super) fn next(&mut self, random: &mut Random) -> f64 {
-        self.value = self.keep * self.value + self.fresh * normal(random);
+        self.step(normal(random))
+    }
+
+    /// The next value, given the normal number that it is drawn by.
+    pub(super) fn step(&mut self, normal: f64) -> f64 {
+        self.value = self.keep * self.value + self.fresh * normal;
         self.value
     }
 }
@@ -170,6 +201,15 @@ mod tests {
         for (p, z) in table {
             assert!((quantile(p) - z).abs() < 1e-5, "{p}");
         }
+    }
+
+    #[test]
+    fn many_normal_numbers_are_those_of_one_call_each() {
+        let (mut one, mut many) = (Random::new(9), Random::new(9));
+        let mut numbers = [0.0; 1_000];
+        normals(&mut many, &mut numbers);
+        assert!(numbers.iter().all(|number| *number == normal(&mut one)));
+        assert_eq!(one.bits(), many.bits());
     }
 
     #[test]

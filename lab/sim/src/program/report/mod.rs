@@ -6,6 +6,7 @@ mod plot;
 
 use std::collections::BTreeMap;
 
+use sangam_sim::replay::Roster;
 use sangam_sim::study::{
     Claim, Evidence, Experiment, Part, Predictions, Results, Section, Unit, Verdict, claims,
     networks, prediction, sections, series,
@@ -13,8 +14,9 @@ use sangam_sim::study::{
 use sangam_sim::trace::Family;
 use serde_json::{Value, json};
 
-use super::run::{Task, clock};
-use super::store::Store;
+use super::replay::{Brought, sessions as sessions_of};
+use super::run::clock;
+use super::store::{Place, Store};
 use super::{Failure, note};
 
 /// Packets over which predictions are judged: more change nothing, and all are kept.
@@ -27,6 +29,8 @@ const DESCRIBED_MAX: u64 = 60_000;
 pub(crate) struct Report {
     /// How much was run, and where.
     pub(crate) facts: Vec<(String, String)>,
+    /// What the experiments are of and is not there, not whole, with words for it.
+    pub(crate) lacking: Vec<(String, String)>,
     /// What became of each claim.
     pub(crate) claims: Vec<Claim>,
     /// Chapters in order.
@@ -57,10 +61,15 @@ pub(crate) fn of(store: &Store) -> Result<Report, Failure> {
             let Some((_, first)) = used.first() else {
                 continue;
             };
-            note(&format!("reading {roster} {}", family.name()));
+            let what = format!("{roster} {}", family.name());
+            note(&format!("reading {what}"));
             let Some(results) = load(store, family, first) else {
+                report.lack(&what, "none of its sessions has been run".to_owned());
                 continue;
             };
+            if let Some(words) = results.lacking() {
+                report.lack(&what, words);
+            }
             for (place, one) in used {
                 add(place, sections(one, &[&results]));
             }
@@ -91,6 +100,9 @@ pub(crate) fn of(store: &Store) -> Result<Report, Failure> {
         }
     }
     report.sections = chapters.into_values().flatten().collect();
+    if let Some(brought) = store.brought() {
+        report.replayed(brought, store);
+    }
     Ok(report)
 }
 
@@ -99,22 +111,14 @@ fn load(store: &Store, family: Family, experiment: &Experiment) -> Option<Result
     let roster = experiment.roster()?;
     let made = family.generator(1, 1);
     let overlay = made.overlay();
-    let names = (0..overlay.sessions.len()).map(|session| {
-        let links = overlay
-            .session_links(session)
-            .map_or(0, |links| links.len());
-        (overlay.session_name(session), links)
-    });
-    let names: Vec<(String, usize)> = names.collect();
+    let names = sessions_of(overlay);
     let mut results = Results::new(family.name(), family.about(), roster.clone(), &names);
     results.links = overlay.links.len();
-    for unit in Unit::all(family, store.seeds()) {
-        let task = Task {
-            unit,
-            roster: roster.clone(),
-        };
+    let units = Unit::all(family, store.seeds());
+    results.wanted = units.len() as u64;
+    for unit in units {
         // A run with fewer seeds may have been noted before one with more was stopped.
-        if let Some(outcome) = store.get(&task) {
+        if let Some(outcome) = store.get(&Place::made(&unit, &roster)) {
             results.add(unit.session, outcome);
         }
     }
@@ -123,12 +127,32 @@ fn load(store: &Store, family: Family, experiment: &Experiment) -> Option<Result
 }
 
 impl Report {
-    /// The report of a trace that somebody brought.
-    pub(crate) fn of_one(results: &Results, ours: impl Iterator<Item = Experiment>) -> Self {
-        Self {
-            sections: ours.flat_map(|one| sections(&one, &[results])).collect(),
-            ..Self::default()
+    /// The chapters of a trace that somebody brought.
+    fn replayed(&mut self, brought: &Brought, store: &Store) {
+        let (roster, about) = (Roster::replay(), "a trace that was brought");
+        let sessions = &brought.sessions;
+        let mut results = Results::new(&brought.name, about, roster.clone(), sessions);
+        results.links = brought.links;
+        results.wanted = sessions.len() as u64;
+        for session in 0..sessions.len() {
+            if let Some(outcome) = store.get(&Place::brought(brought.hash, session, &roster)) {
+                results.add(session, outcome);
+            }
         }
+        results.finish();
+        if let Some(words) = results.lacking() {
+            self.lack(&format!("replay {}", brought.name), words);
+        }
+        let all = Experiment::ALL.into_iter();
+        let ours = all.filter(|one| one.name == "ours" && one.part == Part::Sessions);
+        let found = ours.flat_map(|one| sections(&one, &[&results]));
+        self.sections.extend(found);
+    }
+
+    /// Says what is not there.
+    fn lack(&mut self, what: &str, words: String) {
+        note(&format!("{what}: {words}"));
+        self.lacking.push((what.to_owned(), words));
     }
 
     /// Adds what evidence says of each claim.
@@ -208,8 +232,11 @@ impl Report {
             .iter()
             .map(|(name, fact)| (name.as_str(), fact.as_str()))
             .collect();
+        let lacking = self.lacking.iter();
+        let lacking = lacking.map(|(what, words)| json!({"what": what, "found": words}));
         json!({
             "facts": facts,
+            "lacking": lacking.collect::<Vec<_>>(),
             "claims": claims.collect::<Vec<_>>(),
             "tables": tables.collect::<Vec<_>>(),
         })

@@ -33,7 +33,8 @@ every method. <b>Release</b> is when a receiver hands a packet on in order, <b>p
 it is heard; the paper compares one receiver's playout with another's release, so both are shown \
 for all. <b>Late loss</b> is what arrived too late to be handed on. Brackets hold 95 % intervals, \
 from blocks of 20 s that are drawn again, the same blocks for all methods. BF is WebRTC's NetEQ, \
-WM is WMJitter, DRT direct, VCR is VCRoute; <i>literal</i> means to the letter of the paper.</p>";
+WM is WMJitter, DRT direct, VCR is VCRoute; <i>literal</i>, or l, means to the letter of the \
+paper, and lw so with the jitter of the last two seconds.</p>";
 
 /// The page, which loads nothing.
 ///
@@ -47,6 +48,13 @@ pub(super) fn html(report: &Report) -> Result<String, Failure> {
          <h1>Routing and jitter</h1>\n{WORDS}\n"
     );
     facts(&mut out, report);
+    if !report.lacking.is_empty() {
+        out += "<h2 id=\"lacking\">What is not there yet</h2>\n<ul class=\"partly\">\n";
+        for (what, words) in &report.lacking {
+            out += &format!("<li>{}: {}</li>\n", escape(what), escape(words));
+        }
+        out += "</ul>\n";
+    }
     if !report.claims.is_empty() {
         out += "<h2 id=\"claims\">What is claimed, and what was found</h2>\n";
         claims(&mut out, &report.claims);

@@ -1,5 +1,7 @@
 //! What this project set out to reach.
 
+mod speed;
+
 use super::super::Results;
 use super::super::bootstrap::Sums;
 use super::super::matched::Curve;
@@ -25,7 +27,7 @@ const ALL: [&str; 12] = [
 pub(super) fn claims(evidence: &Evidence<'_>) -> Vec<Claim> {
     let hard = evidence.some(&["t2", "t3"]);
     let all = evidence.some(&ALL);
-    vec![
+    let mut claims = vec![
         Claim::over(
             "Ours: release latency at least 20 % below VCRoute+WMJitter at matched loss (goal)",
             &hard,
@@ -65,7 +67,9 @@ pub(super) fn claims(evidence: &Evidence<'_>) -> Vec<Claim> {
                 Some((format!("{:.1} %", 100.0 * extra), extra < 0.05))
             },
         ),
-    ]
+    ];
+    claims.extend(speed::claims(&all));
+    claims
 }
 
 fn matched(results: &Results, of: fn(&Sums) -> f64, least: f64) -> Option<(String, bool)> {

@@ -3,7 +3,7 @@
 use super::super::bootstrap::Sums;
 use super::super::page::Table;
 use super::{REFERENCE, Results, percent, span};
-use crate::replay::Costs;
+use crate::replay::{Costs, Tally};
 
 const COLUMNS: [&str; 19] = [
     "method",
@@ -35,10 +35,6 @@ pub(super) fn table(results: &Results) -> Table {
     let title = format!("{}: all methods and receivers, all sessions", results.name);
     let mut table = Table::new(&name, &title, &COLUMNS);
     let streams = &results.whole.outcome.streams;
-    let idle_ns = results.roster.entries.iter().zip(streams);
-    let idle_ns = idle_ns.filter(|(entry, _)| entry.name == "direct");
-    let idle_ns = idle_ns.map(|(_, stream)| per_packet(stream.costs.spent_ns, &stream.costs));
-    let idle_ns = idle_ns.fold(0.0, f64::max);
     let reference = results.cell(REFERENCE.0, REFERENCE.1);
     for (entry, stream) in results.roster.entries.iter().zip(streams) {
         for (place, listener) in entry.receivers.iter().enumerate() {
@@ -68,9 +64,9 @@ pub(super) fn table(results: &Results) -> Table {
                 "{:.2}",
                 100.0 * results.extra_bytes(costs, PACKET_BYTES)
             ));
-            let decision = (per_packet(costs.spent_ns, costs) - idle_ns).max(0.0);
+            let decision = decision_ns(results, &entry.name).unwrap_or_default();
             row.push(format!("{:.2}", decision / 1e3));
-            row.push(format!("{:.2}", per_packet(tally.spent_ns, costs) / 1e3));
+            row.push(format!("{:.2}", receiver_ns(tally, costs) / 1e3));
             let against = |of: fn(&Sums) -> f64| {
                 reference.map_or_else(String::new, |from| percent(&drawn.change(from.drawn, of)))
             };
@@ -84,6 +80,23 @@ pub(super) fn table(results: &Results) -> Table {
         }
     }
     table
+}
+
+/// Nanoseconds a packet that a method takes to decide, the simulation of its feedback included:
+/// what it takes more than sending everything directly.
+pub(in crate::study) fn decision_ns(results: &Results, method: &str) -> Option<f64> {
+    let of = |name: &str| {
+        let mut entries = results.roster.entries.iter();
+        let place = entries.position(|entry| entry.name == name)?;
+        let costs = &results.whole.outcome.streams.get(place)?.costs;
+        Some(per_packet(costs.spent_ns, costs))
+    };
+    Some((of(method)? - of("direct").unwrap_or_default()).max(0.0))
+}
+
+/// Nanoseconds a packet that a receiver takes.
+pub(in crate::study) fn receiver_ns(tally: &Tally, costs: &Costs) -> f64 {
+    per_packet(tally.spent_ns, costs)
 }
 
 /// Nanoseconds a packet.

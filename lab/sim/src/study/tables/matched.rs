@@ -3,7 +3,7 @@
 use super::super::bootstrap::Sums;
 use super::super::matched::Curve;
 use super::super::page::Table;
-use super::{REFERENCE, Results, percent};
+use super::{LITERAL, REFERENCE, Results, percent};
 
 const COLUMNS: [&str; 6] = [
     "ours",
@@ -17,8 +17,11 @@ const COLUMNS: [&str; 6] = [
 type Solution = (&'static str, &'static str);
 
 /// Who is compared: method and kind of receiver, and with whom.
-const PAIRS: [(Solution, Solution); 4] = [
+const PAIRS: [(Solution, Solution); 7] = [
     (("ours", "ours"), REFERENCE),
+    (("ours", "ours"), ("vcroute", "wmjitter-literal")),
+    (("ours", "ours"), LITERAL[0]),
+    (("ours", "ours"), LITERAL[1]),
     (("ours", "ours"), ("vcroute-probed", "wmjitter")),
     (("ours", "wmjitter"), REFERENCE),
     (("vcroute", "ours"), REFERENCE),

@@ -3,8 +3,32 @@
 use std::collections::BTreeMap;
 
 use super::super::bootstrap::Sums;
-use super::super::page::Table;
-use super::{REFERENCE, Results, SOLUTIONS, percent};
+use super::super::page::{Figure, Line, Marks, Table};
+use super::{LITERAL, REFERENCE, Results, SOLUTIONS, percent};
+
+type Solution = (&'static str, &'static str);
+
+/// What is compared with what in each session: as we read the paper, and to its letter.
+const PAIRS: [(&str, Solution, Solution); 6] = [
+    ("VCR-WM against VIA-BF", REFERENCE, ("via", "neteq")),
+    ("VCRl-WMl against VIA-BF", LITERAL[0], ("via", "neteq")),
+    ("VCRl-WMlw against VIA-BF", LITERAL[1], ("via", "neteq")),
+    (
+        "DRT-WM against DRT-BF",
+        ("direct", "wmjitter"),
+        ("direct", "neteq"),
+    ),
+    (
+        "DRT-WMl against DRT-BF",
+        ("direct", "wmjitter-literal"),
+        ("direct", "neteq"),
+    ),
+    (
+        "DRT-WMlw against DRT-BF",
+        ("direct", "wmjitter-literal-window"),
+        ("direct", "neteq"),
+    ),
+];
 
 /// The paper's solutions, session by session.
 pub(super) fn paper(results: &Results) -> Table {
@@ -14,8 +38,7 @@ pub(super) fn paper(results: &Results) -> Table {
         columns.push(format!("{label} p50"));
         columns.push(format!("{label} loss %"));
     }
-    columns.push("VCR-WM against VIA-BF".to_owned());
-    columns.push("DRT-WM against DRT-BF".to_owned());
+    columns.extend(PAIRS.map(|(name, _, _)| name.to_owned()));
     let name = format!("sessions-{}", results.name);
     let mut table = Table::new(&name, "Release latency, every session", &[]);
     table.columns = columns;
@@ -38,22 +61,26 @@ pub(super) fn paper(results: &Results) -> Table {
                 percent(&mine.drawn.change(theirs.drawn, Sums::release))
             })
         };
-        row.push(change(REFERENCE, ("via", "neteq")));
-        row.push(change(("direct", "wmjitter"), ("direct", "neteq")));
+        row.extend(PAIRS.map(|(_, mine, theirs)| change(mine, theirs)));
         table.rows.push(row);
     }
     table
 }
 
-const OURS: [&str; 9] = [
+const OURS: [&str; 14] = [
     "session",
     "ours ms",
     "VCR-WM ms",
+    "VCRl-WMl ms",
+    "VCRl-WMlw ms",
     "oracle ms",
     "ours loss %",
     "VCR-WM loss %",
+    "VCRl-WMl loss %",
+    "VCRl-WMlw loss %",
     "release against VCR-WM",
     "playout against VCR-WM",
+    "release against VCRl-WMl",
     "release against the oracle",
 ];
 
@@ -63,30 +90,35 @@ pub(super) fn ours(results: &Results) -> Table {
     let mut table = Table::new(&name, "Ours, every session", &OURS);
     for session in core::iter::once(&results.whole).chain(&results.sessions) {
         let cell = |method, receiver| results.cell_of(session, method, receiver);
-        let (Some(mine), Some(other), Some(oracle)) = (
+        let [letter, window] = LITERAL.map(|(method, receiver)| cell(method, receiver));
+        let (Some(mine), Some(other), Some(letter), Some(window), Some(oracle)) = (
             cell("ours", "ours"),
             cell(REFERENCE.0, REFERENCE.1),
+            letter,
+            window,
             cell("oracle", "ours"),
         ) else {
             continue;
         };
-        table.rows.push(vec![
-            session.name.clone(),
-            format!("{:.1}", mine.release_ms()),
-            format!("{:.1}", other.release_ms()),
-            format!("{:.1}", oracle.release_ms()),
-            format!("{:.3}", 100.0 * mine.loss()),
-            format!("{:.3}", 100.0 * other.loss()),
-            percent(&mine.drawn.change(other.drawn, Sums::release)),
-            percent(&mine.drawn.change(other.drawn, Sums::playout)),
-            percent(&mine.drawn.change(oracle.drawn, Sums::release)),
-        ]);
+        let mut row = vec![session.name.clone()];
+        let all = [&mine, &other, &letter, &window, &oracle];
+        row.extend(all.map(|cell| format!("{:.1}", cell.release_ms())));
+        row.extend(
+            all[..4]
+                .iter()
+                .map(|cell| format!("{:.3}", 100.0 * cell.loss())),
+        );
+        row.push(percent(&mine.drawn.change(other.drawn, Sums::release)));
+        row.push(percent(&mine.drawn.change(other.drawn, Sums::playout)));
+        row.push(percent(&mine.drawn.change(letter.drawn, Sums::release)));
+        row.push(percent(&mine.drawn.change(oracle.drawn, Sums::release)));
+        table.rows.push(row);
     }
     table
 }
 
 /// Figure 15: late loss by endpoint.
-pub(super) fn losses(results: &Results) -> Table {
+pub(super) fn losses(results: &Results) -> (Figure, Table) {
     let mut table = Table::new(
         &format!("fig15-{}", results.name),
         "Late loss, %",
@@ -107,11 +139,27 @@ pub(super) fn losses(results: &Results) -> Table {
             }
         }
     }
-    for (endpoint, sums) in endpoints {
+    let mut figure = Figure {
+        name: format!("fig15-{}", results.name),
+        title: format!("{}: late loss", results.name),
+        x: "endpoint".to_owned(),
+        y: "% of packets".to_owned(),
+        marks: Marks::Bars(endpoints.keys().map(|&name| name.to_owned()).collect()),
+        lines: SOLUTIONS
+            .map(|(_, _, label)| Line {
+                label: label.to_owned(),
+                points: Vec::new(),
+            })
+            .to_vec(),
+    };
+    for (place, (endpoint, sums)) in endpoints.into_iter().enumerate() {
         let mut row = vec![endpoint.to_owned()];
-        let loss = |(sent, released): &(f64, f64)| 100.0 * (1.0 - released / sent.max(1.0));
-        row.extend(sums.iter().map(|sum| format!("{:.3}", loss(sum))));
+        for ((sent, released), line) in sums.into_iter().zip(&mut figure.lines) {
+            let loss = 100.0 * (1.0 - released / f64::max(sent, 1.0));
+            row.push(format!("{loss:.3}"));
+            line.points.push((place as f64, loss));
+        }
         table.rows.push(row);
     }
-    table
+    (figure, table)
 }
