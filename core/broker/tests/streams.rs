@@ -121,6 +121,7 @@ impl Broker {
             epoch: 1,
             revision,
             open: open.map(|open| open.iter().map(|level| (*level).to_owned()).collect()),
+            class: None,
         };
         let prefix = Topic::new(prefix).unwrap();
         self.streams.gate(self.now, &prefix, gate);
