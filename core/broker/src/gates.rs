@@ -217,14 +217,18 @@ mod tests {
     fn a_lifted_gate_lets_everything_through() {
         let mut gates = Gates::default();
         set(&mut gates, "a/b", gate(1, &[]));
-        assert!(!gates.is_open(&topic("a/b/c")));
+        assert!(!gates.is_open(&topic("a/b/c"), Class::Data));
         let lifted = TopicGate {
             epoch: 1,
             revision: 2,
             open: None,
+            class: None,
         };
         assert!(set(&mut gates, "a/b", lifted));
-        assert!(gates.is_open(&topic("a/b/c")) && gates.is_open(&topic("a/b")));
+        assert!(
+            gates.is_open(&topic("a/b/c"), Class::Data)
+                && gates.is_open(&topic("a/b"), Class::Data)
+        );
     }
 
     #[test]
@@ -238,7 +242,10 @@ mod tests {
         gates.set(Time::NEVER, &topic("a/0"), gate(1, &[]));
         gates.set(Time::NEVER, &topic("a/new"), gate(1, &[]));
         assert_eq!(gates.len(), GATES_MAX);
-        assert!(!gates.is_open(&topic("a/0/x")) && gates.is_open(&topic("a/1/x")));
+        assert!(
+            !gates.is_open(&topic("a/0/x"), Class::Data)
+                && gates.is_open(&topic("a/1/x"), Class::Data)
+        );
         let many: Vec<_> = (0..=OPEN_MAX).map(|n| n.to_string()).collect();
         let many: Vec<_> = many.iter().map(String::as_str).collect();
         assert!(!set(&mut gates, "b", gate(1, &many)));
