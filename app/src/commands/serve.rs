@@ -136,8 +136,7 @@ async fn serve(
         ended = &mut served => return ended.map_err(io("HTTP")),
         () = part(guests, recorder) => {}
     }
-    drain(&broker).await;
-    drop(broker);
+    drain(broker).await;
     tracing::info!("stopping");
     stopping.notify_one();
     let ended = tokio::time::timeout(GRACE, served).await;
@@ -193,7 +192,7 @@ fn watched(config: &Config, broker: &Arc<Broker>, started: Instant) -> Result<Mo
 }
 
 /// Lets streams and clients find another way, where there is one.
-async fn drain(broker: &Broker) {
+async fn drain(broker: Arc<Broker>) {
     if !broker.links().iter().any(|link| link.up) {
         return;
     }
