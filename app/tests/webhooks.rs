@@ -94,7 +94,8 @@ fn a_webhook_is_signed_and_comes_again_until_it_is_taken() {
     let url = format!("http://{}/hook?of=sangam", receiver.local_addr().unwrap());
     let config = format!("[sessions]\nwebhooks = [\"{url}\"]\nwebhook_secret = \"{SECRET}\"\n");
     fs::write(&path, config).unwrap();
-    let broker = Broker::start(&["--config", &path.display().to_string()]);
+    // The meeting of --dev would be told of as well.
+    let broker = Broker::start(&["--no-demo", "--config", &path.display().to_string()]);
     session(&broker, &["create", "acme/weekly", "--title", "Weekly"]).unwrap();
 
     // The receiver is not well at first: it is told the same again, byte by byte.
