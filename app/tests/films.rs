@@ -175,7 +175,7 @@ fn a_film_is_added_and_played_by_ffmpeg_from_any_second() {
     for none in ["late", "unreadable", "failed", "unsent_failed", "malformed"] {
         assert_eq!(counts[none], 0, "{none}: {counts}");
     }
-    assert_eq!(counts["ended"], 3);
+    assert_eq!(counts["ended"], 3, "{counts}");
 }
 
 #[test]

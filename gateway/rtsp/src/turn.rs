@@ -188,6 +188,8 @@ impl Engine {
         let waited = self.poller.wait(&mut self.events, timeout);
         self.sleeper.disarm();
         waited?;
+        // A player whose film has come to its end may say goodbye with the next event.
+        self.heed_nodes();
         let now = clock::now();
         let events: Vec<_> = self.events.iter().collect();
         if events.iter().any(|event| event.token == DATAGRAMS) {

@@ -263,11 +263,12 @@ impl Work {
             }
         }
         if turn.ended {
-            let bye = stream.bye(now, wall());
-            say(&self.sockets, stream, &bye, &mut self.batch);
+            // The front knows before the client does: that may end its session at once.
             let (ended, waker) = &self.ended;
             let _ = ended.send(Ended { session: key.1 });
             waker.wake();
+            let bye = stream.bye(now, wall());
+            say(&self.sockets, stream, &bye, &mut self.batch);
         }
         self.wheel.set(Timer::Stream(key), stream.wakes());
         if self.out.len() >= GATHER {
