@@ -6,6 +6,7 @@ mod chain;
 mod cloud_voip;
 mod columns;
 mod crowd;
+mod disk_change;
 mod double_queue;
 mod emulator;
 mod failover;
@@ -229,6 +230,12 @@ pub(crate) const ALL: &[Experiment] = &[
         about: "the most DVD viewers of one, two, four and eight archive nodes behind 100 Mb/s \
                 each (Zimmermann et al., Figure 4)",
         run: vod_scale_up::run,
+    },
+    Experiment {
+        name: "disk-change",
+        about: "an archive node with streams to 70 % of what it holds, while a disk leaves and one \
+                comes: blocks moved, time, streams that starved",
+        run: disk_change::run,
     },
     Experiment {
         name: "film-smoothing",

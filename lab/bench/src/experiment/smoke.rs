@@ -7,8 +7,8 @@ use std::time::Duration;
 use sangam_emulator::{Emulator, Quality};
 
 use super::{
-    Reports, columns, crowd, failover, live_routing, one_meeting, vod_one_node, vod_scale_up,
-    webrtc_fanout,
+    Reports, columns, crowd, disk_change, failover, live_routing, one_meeting, vod_one_node,
+    vod_scale_up, webrtc_fanout,
 };
 use crate::args::{Options, Receivers};
 use crate::error::Error;
@@ -52,7 +52,7 @@ pub(super) fn run(options: &Options) -> Result<Reports, Error> {
         Ok(network) => parts.push(apart(network)?),
         Err(error) => report.notes.push(format!("Without sites: {error}")),
     }
-    let mut progress = Progress::new(parts.len() + 5);
+    let mut progress = Progress::new(parts.len() + 6);
     for Part { name, media, world } in parts {
         progress.at(name);
         let plan = Plan {
@@ -77,6 +77,9 @@ pub(super) fn run(options: &Options) -> Result<Reports, Error> {
     progress.at("films");
     vod_one_node::smoke(&mut report)?;
     vod_scale_up::smoke(&mut report)?;
+    progress.step();
+    progress.at("disks that leave and come");
+    disk_change::smoke(&mut report)?;
     progress.step();
     if network.is_ok() {
         progress.at("a broker killed");

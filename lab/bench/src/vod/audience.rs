@@ -43,6 +43,8 @@ pub(crate) struct Look {
     pub(crate) joined: Time,
     /// Whether packets come.
     pub(crate) is_playing: bool,
+    /// Whether all of the film was played.
+    pub(crate) has_ended: bool,
     /// Why it does not see anything.
     pub(crate) failed: Option<String>,
     /// Where its film began, in seconds.

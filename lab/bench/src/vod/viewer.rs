@@ -98,6 +98,7 @@ impl Viewer {
         Look {
             joined: self.joined,
             is_playing: *self.session.stage() == Stage::Playing,
+            has_ended: *self.session.stage() == Stage::Ended,
             failed: match self.session.stage() {
                 Stage::Failed(why) => Some(why.clone()),
                 _ => None,
