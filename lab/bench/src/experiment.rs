@@ -20,6 +20,7 @@ mod live_routing;
 mod loaded;
 mod meetings;
 mod meetings_single_broker;
+mod node_kill;
 mod placement;
 mod planner;
 mod quic_loss;
@@ -236,6 +237,12 @@ pub(crate) const ALL: &[Experiment] = &[
         about: "an archive node with streams to 70 % of what it holds, while a disk leaves and one \
                 comes: blocks moved, time, streams that starved",
         run: disk_change::run,
+    },
+    Experiment {
+        name: "node-kill",
+        about: "an archive node of two, three and four killed while streams run: how long nothing \
+                comes to each client",
+        run: node_kill::run,
     },
     Experiment {
         name: "film-smoothing",

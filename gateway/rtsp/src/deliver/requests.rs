@@ -73,6 +73,13 @@ fn pace(text: &str) -> Option<Pace> {
     }
 }
 
+/// The datagram from which on a client wants a film.
+fn datagram(text: &str) -> Option<u64> {
+    let (name, number) = text.split_once('=')?;
+    let number = number.trim().parse().ok()?;
+    (name.trim() == "datagram").then_some(number)
+}
+
 impl Engine {
     /// Makes a film that goes by datagrams one that is sent.
     pub(crate) fn deliver(
@@ -211,6 +218,10 @@ impl Engine {
             None => None,
         };
         let speed = request.header(&headers::SPEED);
+        let first = match request.header(&name("Sangam-From")) {
+            Some(text) => Some(datagram(text).ok_or(StatusCode::ParameterNotUnderstood)?),
+            None => None,
+        };
         session.played.clone_from(&request.sequence);
         session.sought = header.is_some();
         let plays_on = header.is_none() && pace.is_none() && speed.is_none();
@@ -228,6 +239,7 @@ impl Engine {
         };
         let wish = Wish {
             from,
+            first,
             until: part.until,
             speed: range::speed(speed),
             pace,

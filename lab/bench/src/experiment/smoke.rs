@@ -1,14 +1,14 @@
 //! `smoke`: a few seconds over two linked brokers, on loopback and at two sites of the emulator,
-//! to WebRTC peers, in a session, films to viewers, over three of which one is killed, then over a
-//! network of the simulator. Correctness only, nothing is timed.
+//! to WebRTC peers, in a session, films to viewers while disks and nodes go, over three brokers of
+//! which one is killed, then over a network of the simulator. Correctness only, nothing is timed.
 
 use std::time::Duration;
 
 use sangam_emulator::{Emulator, Quality};
 
 use super::{
-    Reports, columns, crowd, disk_change, failover, live_routing, one_meeting, vod_one_node,
-    vod_scale_up, webrtc_fanout,
+    Reports, columns, crowd, disk_change, failover, live_routing, node_kill, one_meeting,
+    vod_one_node, vod_scale_up, webrtc_fanout,
 };
 use crate::args::{Options, Receivers};
 use crate::error::Error;
@@ -78,8 +78,9 @@ pub(super) fn run(options: &Options) -> Result<Reports, Error> {
     vod_one_node::smoke(&mut report)?;
     vod_scale_up::smoke(&mut report)?;
     progress.step();
-    progress.at("disks that leave and come");
+    progress.at("disks and nodes that go");
     disk_change::smoke(&mut report)?;
+    node_kill::smoke(&mut report)?;
     progress.step();
     if network.is_ok() {
         progress.at("a broker killed");

@@ -137,6 +137,27 @@ impl<'a> Ramp<'a> {
         thread::sleep(SETTLE.saturating_sub(begun.elapsed()).max(SETTLE / 2));
     }
 
+    /// Kills one of the servers, and looks from then on how long nothing comes to whom.
+    ///
+    /// # Errors
+    /// [`Error::System`] if the kernel refuses.
+    pub(crate) fn kill(&mut self, server: usize) -> Result<(), Error> {
+        self.audience.mark();
+        self.servers.get_mut(server).map_or(Ok(()), Server::kill)
+    }
+
+    /// Whose front a server is, and what each of all viewers sees.
+    ///
+    /// # Errors
+    /// If there are no viewers any more.
+    pub(crate) fn looks(&self, server: usize) -> Result<Vec<(bool, Look)>, Error> {
+        let looks = self.audience.looks()?.into_iter().enumerate();
+        let is_front = |viewer| viewer % self.servers.len() == server;
+        Ok(looks
+            .map(|(viewer, look)| (is_front(viewer), look))
+            .collect())
+    }
+
     /// What everybody gets within so long.
     ///
     /// # Errors
@@ -201,6 +222,8 @@ impl<'a> Ramp<'a> {
             thresholds: Some(THRESHOLDS),
             repair: true,
             direct: true,
+            login: None,
+            fronts: Vec::new(),
         };
         Wish { server, options }
     }
