@@ -8,10 +8,12 @@ use std::net::SocketAddr;
 use std::process::Command;
 use std::time::Duration;
 
-use common::{Running, clip, sangam};
+use common::{Running, clip, sangam, text};
 use sangam_emulator::{Emulator, Quality, Site, shift_clock, with_privileges};
 use serde_json::Value;
 
+/// Between the sites of a network that is recorded, in ms.
+const RECORDED: [(usize, usize, u64); 3] = [(0, 1, 10), (1, 2, 20), (0, 2, 70)];
 const DAY: Duration = Duration::from_secs(86_400);
 
 /// A broker of a site, and where it listens.
@@ -76,4 +78,117 @@ fn brokers_with_different_clocks() {
         let latency = stream["latency_p99_ms"].as_f64().unwrap();
         assert!((30.0..DAY.as_secs_f64()).contains(&latency), "{stream}");
     }
+}
+
+#[test]
+fn a_live_network_is_recorded_and_replayed() {
+    let name = "a_live_network_is_recorded_and_replayed";
+    with_privileges(name, record_and_replay);
+}
+
+fn record_and_replay() {
+    let network = match Emulator::new(&["oslo", "lima", "rome"], 1) {
+        Ok(network) => network,
+        Err(error) => panic!("{error}"),
+    };
+    for (from, to, ms) in RECORDED {
+        let delayed = Quality::delayed(Duration::from_millis(ms));
+        network.control().set_both(from, to, &delayed).unwrap();
+    }
+    let [oslo, lima, rome] = network.sites() else {
+        panic!("three sites");
+    };
+    let at = |site, name, links: &[SocketAddr]| {
+        let links: Vec<_> = links.iter().map(ToString::to_string).collect();
+        let links = links.iter().flat_map(|link| ["--link", link]);
+        let args: Vec<_> = ["--name", name].into_iter().chain(links).collect();
+        broker(site, &args, Duration::ZERO)
+    };
+    let (_first, first) = at(oslo, "oslo", &[]);
+    let (_second, second) = at(lima, "lima", &[first]);
+    let (_third, third) = at(rome, "rome", &[first, second]);
+
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let watch = ["net", "watch", "--json", "--seconds", "10", "--broker"];
+    let watched = inside(rome, &[&watch[..], &[&third.to_string()]].concat()).output();
+    let watched = watched.unwrap();
+    assert!(watched.status.success(), "{}", text(&watched.stderr));
+    std::fs::write(path("watched"), watched.stdout).unwrap();
+
+    let sim = |args: &[&str]| {
+        let done = sangam(&[&["sim"], args].concat()).output().unwrap();
+        assert!(done.status.success(), "{args:?}: {}", text(&done.stderr));
+        text(&done.stdout)
+    };
+    let (lines, delays, trace) = (path("watched"), path("delays"), path("trace"));
+    let record = ["trace", "record", &lines, "--session", "oslo:rome:lima"];
+    sim(&[&record[..], &["--out", &delays]].concat());
+    sim(&[
+        "trace", "import", &delays, "--gaps", "hold", "--out", &trace,
+    ]);
+    sim(&[
+        "trace",
+        "export",
+        &trace,
+        "--sessions",
+        "1",
+        "--out",
+        &path("out"),
+    ]);
+    let described = std::fs::read_to_string(path("out/network.json")).unwrap();
+    let described: Value = serde_json::from_str(&described).unwrap();
+    let names = ["oslo", "lima", "rome"];
+    let number = |name: &Value| names.iter().position(|known| name == known).unwrap();
+    let nodes: Vec<_> = described["nodes"].as_array().unwrap().iter().collect();
+    let mut least = Vec::new();
+    for link in described["links"].as_array().unwrap() {
+        let end = |end: &str| number(nodes[link[end].as_u64().unwrap() as usize]);
+        let (from, to) = (end("from"), end("to"));
+        let table = std::fs::read_to_string(path("out") + "/" + link["delays"].as_str().unwrap());
+        let table = table.unwrap();
+        let delays = table
+            .lines()
+            .filter_map(|line| line.split(',').nth(1)?.parse::<f64>().ok());
+        least.push((from.min(to), from.max(to), delays.fold(f64::MAX, f64::min)));
+    }
+    assert!(least.len() >= RECORDED.len(), "{described}");
+    for (from, to, measured) in least {
+        let set = RECORDED
+            .iter()
+            .find(|(a, b, _)| (*a, *b) == (from, to))
+            .unwrap();
+        let set = set.2 as f64;
+        assert!(
+            (set..set * 1.5).contains(&measured),
+            "{from} to {to}: {measured} ms of {set}"
+        );
+    }
+
+    let replay = [
+        "run",
+        "replay",
+        "--trace",
+        &trace,
+        "--packets",
+        "3000",
+        "--json",
+        "--out",
+    ];
+    let replayed = sim(&[&replay[..], &[&path("replayed")]].concat());
+    let replayed: Value = serde_json::from_str(&replayed).unwrap();
+    let transit = |method: &str| {
+        let table = &replayed["tables"][0];
+        let columns = table["columns"].as_array().unwrap();
+        let column = columns
+            .iter()
+            .position(|name| name == "transit ms")
+            .unwrap();
+        let mut rows = table["rows"].as_array().unwrap().iter();
+        let row = rows.find(|row| row[0] == method).unwrap();
+        row[column].as_str().unwrap().parse::<f64>().unwrap()
+    };
+    let (direct, ours) = (transit("direct"), transit("ours"));
+    assert!((70.0..105.0).contains(&direct), "{direct}");
+    assert!((30.0..45.0).contains(&ours), "by Lima: {ours}");
 }
