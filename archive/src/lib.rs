@@ -38,6 +38,7 @@ mod remove;
 mod replay;
 pub mod segment;
 mod store;
+mod timeline;
 
 pub use archive::{Archive, Recording, Track, recordings, repair};
 pub use catalogue::Catalogue;
@@ -51,3 +52,4 @@ pub use recorder::{Recorder, RecorderCounts};
 pub use remove::{Removal, RemoveError};
 pub use replay::{Replay, Replayed};
 pub use store::{Moved, StorePlace};
+pub use timeline::Timeline;
