@@ -8,11 +8,13 @@ mod common;
 use std::fs;
 use std::net::TcpListener;
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 use common::{Running, ends_well, run, sangam, text};
 use serde_json::Value;
 use tempfile::TempDir;
 
+const PATIENCE: Duration = Duration::from_secs(30);
 /// Packets that are played when the front is killed: a second of the film.
 const KILLED_AT: u64 = 750;
 
@@ -38,7 +40,7 @@ impl Stage {
         }
         let film = stage.path("film.ts");
         let made = Command::new("ffmpeg")
-            .args("-nostdin -y -v error -f lavfi -i testsrc2=size=640x360:rate=25 -t 8".split(' '))
+            .args("-nostdin -y -v error -f lavfi -i testsrc2=size=640x360:rate=25 -t 12".split(' '))
             .args("-c:v libx264 -preset ultrafast -g 25 -b:v 8M -minrate 8M -maxrate 8M".split(' '))
             .args("-bufsize 4M -nal-hrd cbr".split(' '))
             .arg(&film)
@@ -107,12 +109,18 @@ fn a_film_goes_on_by_another_node_when_its_front_is_killed() {
         let more = [&["--credentials", &login][..], more].concat();
         Running::start(stage.play(&stage.rtsp[0], out, &more))
     };
-    // One that takes blocks from all, and one of the front alone, which knows others by its user.
+    // One that takes blocks from all, once the front reaches them, and one of the front alone, which
+    // knows others by its user.
+    let begin = Instant::now();
+    let direct = loop {
+        let mut player = start("direct", &[]);
+        if player.json_line()["nodes"] == 3 {
+            break player;
+        }
+        assert!(begin.elapsed() < PATIENCE);
+    };
     let others = ["--relay", "--front", &stage.rtsp[2]];
-    let mut players = [
-        ("direct", start("direct", &[])),
-        ("relay", start("relay", &others)),
-    ];
+    let mut players = [("direct", direct), ("relay", start("relay", &others))];
     for (_, player) in &mut players {
         player.counts("played", KILLED_AT);
     }

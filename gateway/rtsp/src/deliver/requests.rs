@@ -11,7 +11,6 @@ use sangam_model::Time;
 
 use super::order::{Order, Pace, local_source};
 use super::show::Wish;
-use super::work::Command;
 use super::{Booked, Delivery, News, Place, bits_of};
 use crate::film::Film;
 use crate::message::{Answer, Request};
@@ -360,8 +359,7 @@ impl Engine {
     /// What clients lost is sent again.
     pub(crate) fn send_again(&self, lost: Vec<(IpAddr, u32, Vec<u16>)>) {
         for (peer, source, numbers) in lost {
-            let command = Command::Lost(peer, source, numbers);
-            self.sending.mailbox.tell(command);
+            self.sending.lost(peer, source, numbers);
         }
     }
 
