@@ -109,7 +109,7 @@ fn a_film_goes_on_by_another_node_when_its_front_is_killed() {
         let more = [&["--credentials", &login][..], more].concat();
         Running::start(stage.play(&stage.rtsp[0], out, &more))
     };
-    // One that takes blocks from all, once the front reaches them, and one of the front alone, which
+    // One that takes blocks from all, once the front reaches them, and one of the front alone that
     // knows others by its user.
     let begin = Instant::now();
     let direct = loop {
