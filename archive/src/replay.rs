@@ -228,6 +228,7 @@ mod tests {
 
     fn track(class: Class) -> TrackInfo {
         TrackInfo {
+            reliable: false,
             recording: RecordingId(7),
             topic: Topic::new(&format!("test/{}", class.name())).unwrap(),
             media: MediaInfo {

@@ -106,6 +106,7 @@ fn track(track: &Track) -> Value {
         "topic": track.info.topic.as_str(),
         "class": track.info.media.class.name(),
         "encoding": track.info.media.encoding,
+        "reliable": track.info.reliable,
         "packets": track.packets,
         "bytes": track.bytes,
         "first_ns": track.first,
