@@ -123,13 +123,18 @@ impl<M: Medium> Replay<M> {
         Ok(Duration::from_nanos(found.2.saturating_sub(begin)))
     }
 
-    /// Pieces of data of a track, given by its place, with when they came: the first `most`. Reads
-    /// where its index says that there is something, and no more.
+    /// Pieces of data of a track, given by its place, with when they came: the first so many, of so
+    /// many bytes in all. Reads where its index says that there is something, and no more.
     ///
     /// # Errors
     /// Of the medium.
-    pub fn data(&self, track: usize, most: usize) -> io::Result<Vec<(Duration, Vec<u8>)>> {
+    pub fn data(
+        &self,
+        track: usize,
+        (most, bytes): (usize, usize),
+    ) -> io::Result<Vec<(Duration, Vec<u8>)>> {
         let mut found = Vec::new();
+        let mut left = bytes;
         let Some(track) = self.recording.tracks.get(track) else {
             return Ok(found);
         };
@@ -151,6 +156,11 @@ impl<M: Medium> Replay<M> {
                         return false;
                     }
                     if record.track == track.number && record.kind == Kind::Packet {
+                        let Some(rest) = left.checked_sub(record.body.len()) else {
+                            left = 0;
+                            return false;
+                        };
+                        left = rest;
                         let at = record.time.saturating_sub(self.recording.begin);
                         found.push((Duration::from_nanos(at), record.body.to_vec()));
                     }
@@ -302,9 +312,10 @@ mod tests {
         log.close(BEGIN + 60 * S);
         let recording = archive.recordings().unwrap().remove(0);
         let replay = Replay::new(archive.reader(), recording);
-        assert_eq!(replay.data(1, 100).unwrap(), said);
-        assert_eq!(replay.data(1, 4).unwrap(), said[..4]);
-        assert_eq!(replay.data(2, 100).unwrap(), []);
+        assert_eq!(replay.data(1, (100, 1_000)).unwrap(), said);
+        assert_eq!(replay.data(1, (4, 1_000)).unwrap(), said[..4]);
+        assert_eq!(replay.data(1, (100, 17)).unwrap(), said[..2]);
+        assert_eq!(replay.data(2, (100, 1_000)).unwrap(), []);
     }
 
     #[test]

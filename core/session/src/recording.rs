@@ -33,6 +33,10 @@ pub struct Replay {
     /// Who began it; an operator if none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub member: Option<MemberId>,
+    /// Since when it is watched, in milliseconds since 1970: with `order` it tells each turn of a
+    /// replay from all others that there ever were here.
+    #[serde(default)]
+    pub since_ms: u64,
     /// The number of the event by which somebody began it, paused it or went elsewhere in it:
     /// what a player says of an earlier one is late.
     pub order: u64,

@@ -89,6 +89,8 @@ export interface Replay {
   room: string;
   /** Who began it. */
   member?: MemberId;
+  /** Since when; with `order` it names a turn of a replay. */
+  since_ms: number;
   order: number;
   playing: boolean;
   /** Where it was at `at_ms`, of the server's clock. */

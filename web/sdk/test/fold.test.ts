@@ -53,7 +53,7 @@ test("other plans are all of the plans", () => {
 
 test("it is recorded and replayed, and no more", () => {
   const replay = {
-    recording: "00ff", room: "main", order: 12, playing: true, position_ms: 4_000, at_ms: 50_000,
+    recording: "00ff", room: "main", since_ms: 0, order: 12, playing: true, position_ms: 4_000, at_ms: 50_000,
     length_ms: 9_000,
   };
   const now = after(session([member("m1")]),

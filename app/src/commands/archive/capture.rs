@@ -105,7 +105,7 @@ impl Capture {
         while !self.awaited.is_empty() && !self.client.is_closed() {
             if Instant::now() >= until {
                 for topic in &self.awaited {
-                    tracing::warn!(%topic, "no broker keeps it so far; its beginning may be missed");
+                    tracing::warn!(%topic, "no broker keeps it yet; its beginning may be missed");
                 }
                 break;
             }

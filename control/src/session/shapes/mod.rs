@@ -583,6 +583,7 @@ pub const SHAPES: &[Shape] = &[
             must("recording", Text, "Which."),
             must("room", Text, "In which room."),
             may("member", Text, "Who began it."),
+            must("since_ms", Count, "Since when, in ms since 1970."),
             must(
                 "order",
                 Count,

@@ -130,6 +130,7 @@ impl Machine {
             recording,
             room,
             member: member_of(caller),
+            since_ms: self.now_ms,
             order: self.session.seq + 1,
             playing: true,
             position_ms: 0,

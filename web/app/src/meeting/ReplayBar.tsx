@@ -1,7 +1,7 @@
 /** What is watched together: where it is, and the controls for those who may show something. */
 
 import { positionOf, type View } from "@sangam/sdk";
-import { LoaderCircle, Pause, Play, Square } from "lucide-react";
+import { LoaderCircle, Pause, PenLine, Play, Square } from "lucide-react";
 import { useEffect, useReducer, useState } from "react";
 import { Slider, SliderThumb, SliderTrack } from "react-aria-components";
 import { useTranslation } from "react-i18next";
@@ -12,7 +12,16 @@ import { clock, presents, watched } from "./view";
 /** How often the position is shown anew. */
 const TICK_MS = 250;
 
-export function ReplayBar({ view, tools }: { view: View; tools: Tools }) {
+export interface ReplayBarProps {
+  view: View;
+  tools: Tools;
+  /** Whether the board of the recording is shown. */
+  past: boolean;
+  /** Shows it or not; none if nothing was drawn there. */
+  look: ((past: boolean) => void) | undefined;
+}
+
+export function ReplayBar({ view, tools, past, look }: ReplayBarProps) {
   const { t } = useTranslation();
   const [, tick] = useReducer((n: number) => n + 1, 0);
   const [dragged, setDragged] = useState<number>();
@@ -64,6 +73,12 @@ export function ReplayBar({ view, tools }: { view: View; tools: Tools }) {
           </Slider>
           <span className="text-sm text-dim tabular-nums">{clock(length)}</span>
         </>
+      )}
+      {look && (
+        <IconButton
+          small icon={PenLine} label={t("replay.board")} pressed={past} look={past ? "on" : "plain"}
+          press={() => look(!past)}
+        />
       )}
       {may && (
         <IconButton small icon={Square} label={t("replay.stop")} press={() => tools.ask({ do: "stop" })} />

@@ -6,6 +6,7 @@
 mod beside;
 mod catalogue;
 mod desk;
+mod drawing;
 mod past;
 mod player;
 mod take;

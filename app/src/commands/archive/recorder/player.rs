@@ -13,12 +13,14 @@ use sangam_model::Topic;
 use sangam_session::{Medium, Replay, Said};
 use serde_json::{Value, json};
 
+use super::drawing::Drawing;
 use super::past::{Part, Past};
 use super::{Id, Options};
 use crate::commands::archive::replay::publish;
 use crate::commands::peer::{self, Pass};
 use crate::commands::session::Server;
 use crate::exit::{Exit, Failure, io};
+use crate::replayed::{self, Turn};
 use crate::stop::Stop;
 
 /// How soon an order is heeded.
@@ -205,6 +207,9 @@ impl Stage {
     fn play(&self, mut past: Past, mut client: Client, mut pass: Pass) -> Result<(), Failure> {
         let mut heeded = 0;
         let mut run: Option<Run> = None;
+        let mut drawing = None;
+        // Where people went last: the board is there at once, the picture at the key frame before.
+        let mut place = Duration::ZERO;
         while !self.stop.is_set() {
             let wanted = self.wanted();
             // Until they are members there is nowhere to publish.
@@ -212,9 +217,20 @@ impl Stage {
                 heeded = wanted.order;
                 self.order.store(heeded, Ordering::Relaxed);
                 drop(run.take());
+                place = Duration::from_millis(wanted.position_ms);
+                if drawing.is_none() {
+                    drawing = self.drawing(&past, &mut client, &wanted);
+                }
+                if let Some(drawing) = &mut drawing {
+                    drawing.turn(turn(&wanted), &past.strokes, place);
+                }
                 if wanted.playing {
                     run = Some(self.begin(&mut past, &mut client, &wanted)?);
                 }
+            }
+            if let Some(drawing) = &mut drawing {
+                let now = run.as_ref().map_or(place, |run| place.max(run.now()));
+                drawing.draw(&past.strokes, now);
             }
             let wait = match &mut run {
                 Some(run) if !run.over => self.step(&mut past, run)?,
@@ -223,6 +239,17 @@ impl Stage {
             self.listen(&mut client, &mut pass, wait)?;
         }
         Ok(())
+    }
+
+    /// The board of the recording, if something was drawn on it.
+    fn drawing(&self, past: &Past, client: &mut Client, wanted: &Replay) -> Option<Drawing> {
+        if past.strokes.is_empty() {
+            return None;
+        }
+        let topic = replayed::topic([&self.id.0, &self.id.1, &wanted.room]).ok()?;
+        let drawing = Drawing::new(client, &topic);
+        let told = |error: &_| tracing::warn!(%error, "the board of a recording is not shown");
+        drawing.inspect_err(told).ok()
     }
 
     /// Publishes anew, so that receivers know that what comes does not follow what came.
@@ -287,7 +314,7 @@ impl Stage {
     fn step(&self, past: &mut Past, run: &mut Run) -> Result<Duration, Failure> {
         let wrong = || io(self.options.archive.display());
         loop {
-            let now = run.base + run.start.elapsed();
+            let now = run.now();
             self.say(past, run, now);
             let next = match run.next.take() {
                 Some(next) => next,
@@ -343,6 +370,21 @@ impl Stage {
             None => pass.renew(client),
         }
         Ok(())
+    }
+}
+
+impl Run {
+    /// Where it is.
+    fn now(&self) -> Duration {
+        self.base + self.start.elapsed()
+    }
+}
+
+/// The turn that an order begins.
+const fn turn(wanted: &Replay) -> Turn {
+    Turn {
+        since_ms: wanted.since_ms,
+        order: wanted.order,
     }
 }
 
