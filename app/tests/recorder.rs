@@ -5,130 +5,24 @@
 mod common;
 #[path = "common/drawing.rs"]
 mod drawing;
+#[path = "common/recorded.rs"]
+mod recorded;
 
-use std::io::Write;
 use std::path::Path;
-use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use common::{Broker, Running, sangam};
+use common::Broker;
 use drawing::Page;
+use recorded::{
+    NAME, PACE, PATIENCE, ask, broker, client, is_recorded, publisher, recorder, recordings, say,
+    session, speaker, until,
+};
 use sangam_archive::Archive;
-use sangam_client::{Client, ClientOptions, Outgoing, Publisher, Received, ReliableEvent, Target};
-use sangam_model::{Class, Filter, MediaInfo, Topic};
+use sangam_client::{Client, Received, ReliableEvent};
+use sangam_model::{Filter, Topic};
 use sangam_wire::Event;
-use serde_json::{Value, json};
+use serde_json::json;
 use tempfile::TempDir;
-
-const PATIENCE: Duration = Duration::from_secs(30);
-const PACE: Duration = Duration::from_millis(20);
-const NAME: &str = "acme/weekly";
-
-/// A broker with a session, and no recorder in its process.
-fn broker() -> Broker {
-    let mut command = Broker::command(&[]);
-    command.env("SANGAM_SESSIONS_ARCHIVE", "");
-    Broker::of(command)
-}
-
-#[track_caller]
-fn session(broker: &Broker, args: &[&str]) -> Value {
-    common::session(broker, args).unwrap_or_else(|wrong| panic!("{args:?}: {wrong}"))
-}
-
-#[track_caller]
-fn ask(broker: &Broker, command: &Value) {
-    session(broker, &["do", NAME, &command.to_string()]);
-}
-
-fn recorder(broker: &Broker, archive: &Path) -> Running {
-    let (server, from) = (format!("http://{}", broker.http), broker.udp.to_string());
-    let archive = archive.display().to_string();
-    let args = [
-        "archive",
-        "recorder",
-        "--archive",
-        &archive,
-        "--server",
-        &server,
-    ];
-    Running::start(sangam(&[&args[..], &["--from", &from]].concat()))
-}
-
-/// A member that holds the floor for sound.
-fn speaker(broker: &Broker) -> Running {
-    let invited = session(
-        broker,
-        &["invite", NAME, "--identity", "anna", "--role", "presenter"],
-    );
-    let server = format!("http://{}", broker.http);
-    let mut command = sangam(&["session", "--server", &server, "join", NAME]);
-    command.env("SANGAM_TOKEN", invited["token"].as_str().unwrap());
-    command.stdin(Stdio::piped());
-    let mut member = Running::start(command);
-    say(&mut member, json!({ "do": "request", "medium": "audio" }));
-    member
-}
-
-fn say(member: &mut Running, mut command: Value) {
-    command["id"] = json!(7);
-    writeln!(member.child.stdin.as_mut().unwrap(), "{command}").unwrap();
-    while member.json_line()["id"] != 7 {}
-}
-
-fn client(broker: &Broker) -> Client {
-    let mut client = Client::connect(Target::Udp(broker.udp), ClientOptions::default()).unwrap();
-    client.wait_up(PATIENCE).unwrap();
-    client
-}
-
-fn publisher(client: &mut Client, member: &str) -> Publisher {
-    let topic = Topic::new(&format!("{NAME}/main/audio/{member}")).unwrap();
-    let opus = MediaInfo {
-        class: Class::Audio,
-        payload_type: 111,
-        channels: 2,
-        clock_rate: 48_000,
-        encoding: "opus".to_owned(),
-        fmtp: String::new(),
-    };
-    client.publish(&topic, opus, PATIENCE).unwrap()
-}
-
-/// Sends a packet again and again until the session looks as wanted.
-#[track_caller]
-fn until(broker: &Broker, sound: &mut Publisher, wanted: impl Fn(&Value) -> bool) -> Value {
-    let begin = Instant::now();
-    loop {
-        sound.send(Outgoing::new(b"a packet of sound")).unwrap();
-        let shown = session(broker, &["show", NAME]);
-        if wanted(&shown) {
-            return shown;
-        }
-        assert!(begin.elapsed() < PATIENCE, "{shown}");
-        std::thread::park_timeout(PACE);
-    }
-}
-
-fn is_recorded(shown: &Value) -> bool {
-    shown["services"][0]["ready"] == true
-}
-
-/// So many recordings of the session, once they are there.
-#[track_caller]
-fn recordings(broker: &Broker, wanted: usize) -> Vec<Value> {
-    let begin = Instant::now();
-    loop {
-        let (_, text) = broker.get(&format!("/v1/sessions/{NAME}/recordings"));
-        let list: Value = serde_json::from_str(&text).unwrap();
-        let list = list["recordings"].as_array().unwrap().clone();
-        if list.len() >= wanted {
-            return list;
-        }
-        assert!(begin.elapsed() < PATIENCE, "{text}");
-        std::thread::park_timeout(PACE);
-    }
-}
 
 /// The topic on which this comes.
 #[track_caller]

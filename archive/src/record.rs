@@ -11,6 +11,9 @@ pub const BODY_LEN_MAX: usize = 1 << 24;
 pub const NAME_LEN_MAX: usize = 255;
 /// First body of every segment, with the version of the format at its end.
 pub const MAGIC: [u8; 12] = *b"SANGAM LOG\x00\x01";
+/// Number of the track of annotations, which others write than the recorder. Its own have low
+/// numbers.
+pub(crate) const ANNOTATIONS: u32 = 1 << 31;
 /// Where the checksum stands; it covers what is behind it.
 const CHECKED_FROM: usize = 8;
 

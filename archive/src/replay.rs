@@ -8,10 +8,11 @@ use std::time::Duration;
 
 use sangam_model::Class;
 
+use crate::annotations::annotations;
 use crate::archive::{Recording, Track};
 use crate::index::POINT_EVERY;
 use crate::medium::Medium;
-use crate::record::Kind;
+use crate::record::{ANNOTATIONS, Kind};
 use crate::segment::{self, Gaps};
 use back::Back;
 
@@ -31,6 +32,8 @@ pub struct Replay<M> {
     offset: u64,
     back: Back,
     gaps: Gaps,
+    /// What was said of it later, in the order of places; none before it is looked for.
+    said: Option<VecDeque<Replayed>>,
 }
 
 /// A packet, RTCP compound or piece of data of a recording.
@@ -62,6 +65,7 @@ impl<M: Medium> Replay<M> {
             offset: 0,
             back: Back::default(),
             gaps: Gaps::default(),
+            said: None,
         }
     }
 
@@ -91,6 +95,14 @@ impl<M: Medium> Replay<M> {
     /// # Errors
     /// Of the medium.
     pub fn seek(&mut self, to: Duration, tracks: &[usize]) -> io::Result<Duration> {
+        let found = self.find(to, tracks)?;
+        let mut said = self.look_for_said()?;
+        said.retain(|one| one.at >= found);
+        self.said = Some(said);
+        Ok(found)
+    }
+
+    fn find(&mut self, to: Duration, tracks: &[usize]) -> io::Result<Duration> {
         let begin = self.recording.begin;
         let target = begin.saturating_add(u64::try_from(to.as_nanos()).unwrap_or(u64::MAX));
         let wanted = tracks.iter();
@@ -176,9 +188,19 @@ impl<M: Medium> Replay<M> {
     /// # Errors
     /// Of the medium.
     pub fn pull(&mut self) -> io::Result<Option<Replayed>> {
+        self.read_ahead()?;
+        let next = self.ahead.front().map_or(Duration::MAX, |next| next.at);
+        let said = self.said()?;
+        if said.front().is_some_and(|one| one.at <= next) {
+            return Ok(said.pop_front());
+        }
+        Ok(self.ahead.pop_front())
+    }
+
+    fn read_ahead(&mut self) -> io::Result<()> {
         while self.ahead.is_empty() {
             let Some(name) = self.recording.segments.get(self.segment) else {
-                return Ok(None);
+                return Ok(());
             };
             let (recording, ahead) = (&self.recording, &mut self.ahead);
             let scanned = segment::scan(&self.medium, name, self.offset, |record, _| {
@@ -187,7 +209,9 @@ impl<M: Medium> Replay<M> {
                 }
                 let mut tracks = recording.tracks.iter();
                 let track = tracks.position(|track| track.number == record.track);
-                let is_media = matches!(record.kind, Kind::Packet | Kind::Rtcp);
+                // Annotations stand behind everything, in no order.
+                let is_media =
+                    matches!(record.kind, Kind::Packet | Kind::Rtcp) && record.track != ANNOTATIONS;
                 if let Some(track) = track.filter(|_| is_media) {
                     ahead.push_back(Replayed {
                         at: Duration::from_nanos(record.time.saturating_sub(recording.begin)),
@@ -207,7 +231,35 @@ impl<M: Medium> Replay<M> {
                 self.offset = 0;
             }
         }
-        Ok(self.ahead.pop_front())
+        Ok(())
+    }
+
+    /// What was said of it later and was not given back yet.
+    fn said(&mut self) -> io::Result<&mut VecDeque<Replayed>> {
+        let said = match self.said.take() {
+            Some(said) => said,
+            None => self.look_for_said()?,
+        };
+        Ok(self.said.insert(said))
+    }
+
+    fn look_for_said(&self) -> io::Result<VecDeque<Replayed>> {
+        let mut tracks = self.recording.tracks.iter();
+        let Some(track) = tracks.position(|track| track.number == ANNOTATIONS) else {
+            return Ok(VecDeque::new());
+        };
+        let said = annotations(&self.medium, &self.recording)?.into_iter();
+        let said = said.map(|one| {
+            Ok(Replayed {
+                at: Duration::from_millis(one.position_ms),
+                track,
+                is_rtcp: false,
+                flags: 0,
+                layer: 0,
+                payload: serde_json::to_vec(&one)?,
+            })
+        });
+        said.collect()
     }
 }
 

@@ -100,6 +100,42 @@ test("they pause and seek together", async () => {
   await hears(us.bert.page, us.anna.tone);
   await sees(us.anna.page, "Bert (recording)");
   expect(await us.bert.page.getByRole("slider").isDisabled(), "who only takes part looks on").toBe(true);
+});
+
+test("what is said of a moment is shown there, to whoever watches it later, too", async () => {
+  await button(us.anna, "Pause").click();
+  const slider = us.anna.page.getByRole("slider", { name: "Position" });
+  await slider.focus();
+  await us.anna.page.keyboard.press("End");
+  await until("the end", position, (at) => at > 10_000);
+  // Whoever plays on from the end begins anew.
+  const end = await position();
+  await us.anna.page.keyboard.press("PageDown");
+  await until("before the end", position, (at) => at < end);
+  // Whoever may chat may say something, also who only takes part.
+  await us.bert.page.getByPlaceholder("Say something about this moment").fill("well <said>");
+  await us.bert.page.keyboard.press("Enter");
+  const mark = (one: typeof us.anna) => one.page.getByRole("list", { name: "What was said of it" })
+    .getByLabel(/^Bert at 0:\d\d: well <said>$/);
+  await Promise.all([mark(us.anna).waitFor(), mark(us.bert).waitFor()]);
+  await bar().getByText("well <said>").waitFor();
+  await accessible(us.anna.page, "annotated");
+  await accessible(us.bert.page, "annotated, without the right to seek");
+  await picture(us.anna, "annotated");
+  await slider.focus();
+  await us.anna.page.keyboard.press("Home");
+  await until("the beginning", position, (at) => at < 500);
+  await bar().getByText("well <said>").waitFor({ state: "detached" });
+  await until("the archive", async () => {
+    const answer = await fetch(`${us.brokers[0].origin}/v1/sessions/meet/weekly/recordings`);
+    const { recordings } = (await answer.json()) as { recordings: { annotations?: number }[] };
+    return recordings.map((one) => one.annotations ?? 0);
+  }, (counts) => counts.includes(1));
+  await button(us.anna, "End the replay").click();
+  await tile(us.bert, "Anna (recording)").waitFor({ state: "detached" });
+  await button(us.anna, /^Replay here/).click();
+  await mark(us.anna).click();
+  await bar().getByText("well <said>").waitFor();
   await button(us.anna, "End the replay").click();
   await tile(us.bert, "Anna (recording)").waitFor({ state: "detached" });
   expect([...us.anna.faults, ...us.bert.faults]).toEqual([]);

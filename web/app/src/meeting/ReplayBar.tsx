@@ -6,6 +6,7 @@ import { useEffect, useReducer, useState } from "react";
 import { Slider, SliderThumb, SliderTrack } from "react-aria-components";
 import { useTranslation } from "react-i18next";
 import { IconButton } from "../ui/IconButton";
+import { Annotations, Marks } from "./Annotations";
 import type { Tools } from "./useTools";
 import { clock, presents, watched } from "./view";
 
@@ -41,7 +42,7 @@ export function ReplayBar({ view, tools, past, look }: ReplayBarProps) {
   return (
     <section
       aria-label={t("replay.title")} data-playing={playing} data-position={now}
-      className="mx-3 flex items-center gap-3 rounded-xl border border-line bg-raised px-3 py-2"
+      className="mx-3 flex flex-wrap items-center gap-x-3 gap-y-2 rounded-xl border border-line bg-raised px-3 py-2"
     >
       {length === undefined && (
         <p role="status" className="flex flex-1 items-center gap-2">
@@ -58,19 +59,22 @@ export function ReplayBar({ view, tools, past, look }: ReplayBarProps) {
             />
           )}
           <span className="text-sm tabular-nums">{clock(now)}</span>
-          <Slider
-            aria-label={t("replay.position")} minValue={0} maxValue={length} step={100} value={now}
-            isDisabled={!may} onChange={setDragged} onChangeEnd={seek} className="min-w-0 flex-1"
-          >
-            <SliderTrack className="relative h-6 w-full before:absolute before:top-1/2 before:h-1.5
-              before:w-full before:-translate-y-1/2 before:rounded-full before:bg-line">
-              <SliderThumb
-                className="top-1/2 size-5 rounded-full border-2 border-ground bg-accent
-                  data-[disabled]:bg-dim data-[focus-visible]:outline-3
-                  data-[focus-visible]:outline-sky"
-              />
-            </SliderTrack>
-          </Slider>
+          <div className={`relative min-w-0 flex-1 ${view.session?.annotations?.length ? "pt-5" : ""}`}>
+            <Slider
+              aria-label={t("replay.position")} minValue={0} maxValue={length} step={100} value={now}
+              isDisabled={!may} onChange={setDragged} onChangeEnd={seek}
+            >
+              <SliderTrack className="relative h-6 w-full before:absolute before:top-1/2 before:h-1.5
+                before:w-full before:-translate-y-1/2 before:rounded-full before:bg-line">
+                <SliderThumb
+                  className="top-1/2 size-5 rounded-full border-2 border-ground bg-accent
+                    data-[disabled]:bg-dim data-[focus-visible]:outline-3
+                    data-[focus-visible]:outline-sky"
+                />
+              </SliderTrack>
+            </Slider>
+            <Marks view={view} length={length} go={may ? seek : undefined} />
+          </div>
           <span className="text-sm text-dim tabular-nums">{clock(length)}</span>
         </>
       )}
@@ -83,6 +87,7 @@ export function ReplayBar({ view, tools, past, look }: ReplayBarProps) {
       {may && (
         <IconButton small icon={Square} label={t("replay.stop")} press={() => tools.ask({ do: "stop" })} />
       )}
+      {length !== undefined && <Annotations view={view} tools={tools} now={now} length={length} />}
     </section>
   );
 }

@@ -6,10 +6,10 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
-use sangam_archive::{Archive, Folder, Recording, Replay};
+use sangam_archive::{Archive, Folder, Recording, Replay, annotations};
 use sangam_session::limits::PLAYED_MAX;
 use sangam_session::{MAIN, Medium, MemberId, Person};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::Id;
 use super::catalogue::session;
@@ -35,6 +35,8 @@ pub(super) struct Past {
     pub(super) tracks: Vec<Option<Part>>,
     /// What was drawn on the board, in the order of time.
     pub(super) strokes: Vec<Stroke>,
+    /// What was said of it since, as session servers are told.
+    pub(super) annotations: Vec<Value>,
 }
 
 /// An event of the board.
@@ -85,6 +87,7 @@ impl Past {
         let strokes = data(&replay, &board, (STROKES_MAX, STROKE_BYTES_MAX))?;
         let strokes = strokes.into_iter();
         let strokes = strokes.map(|(at, event)| Stroke { at, event }).collect();
+        let annotations = recalled(&replay)?;
         let (names, lines) = told(&frames);
         let people = people(replay.recording(), (&tracks, &lines), &names);
         Ok(Some(Self {
@@ -93,6 +96,7 @@ impl Past {
             lines,
             tracks,
             strokes,
+            annotations,
         }))
     }
 
@@ -101,6 +105,18 @@ impl Past {
         let recording = self.replay.recording();
         Duration::from_nanos(recording.end.saturating_sub(recording.begin))
     }
+}
+
+fn recalled(replay: &Replay<Folder>) -> io::Result<Vec<Value>> {
+    let recording = replay.recording();
+    let said = annotations(replay.medium(), recording)?.into_iter();
+    let said = said.map(|one| {
+        json!({
+            "recording": recording.id.to_string(), "position_ms": one.position_ms,
+            "said_ms": one.said_ms, "number": one.number, "name": one.name, "text": one.text,
+        })
+    });
+    Ok(said.collect())
 }
 
 /// The data of a topic: the first so many, of so many bytes.
@@ -216,8 +232,6 @@ fn people(
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     #[test]

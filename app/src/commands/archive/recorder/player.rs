@@ -35,6 +35,10 @@ const BEFORE_MAX: Duration = Duration::from_secs(8);
 const AGAIN: Duration = Duration::from_secs(1);
 /// Lines of chat that are told at once.
 const SAID_MAX: usize = sangam_session::limits::SAID_MAX;
+/// Annotations that are.
+const RECALLED_MAX: usize = sangam_session::limits::RECALLED_MAX;
+/// Attempts to tell them: servers of before do not understand it, and a replay goes on without.
+const ATTEMPTS: u32 = 5;
 
 /// The way to the thread that plays.
 pub(super) struct Player {
@@ -131,9 +135,14 @@ impl Teller {
             let beat = json!({ "places": 0, "replays": [news] }).to_string();
             // Without what was found there is no replay; the rest is worth nothing later.
             let must = news["length_ms"].is_u64() || news["failed"] == true;
+            let mut left = match news["recalled"].is_array() {
+                true => ATTEMPTS,
+                false => u32::from(!must),
+            };
             while let Err(error) = self.server.put(&self.path, &beat) {
                 tracing::warn!(error = %error.message, "the session does not hear of its replay");
-                if !must || self.stop.is_set() {
+                left = left.saturating_sub(1);
+                if (!must && left == 0) || self.stop.is_set() {
                     break;
                 }
                 thread::park_timeout(AGAIN);
@@ -178,6 +187,9 @@ impl Stage {
         self.tell(json!({
             "order": first.order, "length_ms": length.max(1), "people": past.people,
         }));
+        for recalled in past.annotations.chunks(RECALLED_MAX) {
+            self.tell(json!({ "order": first.order, "recalled": recalled }));
+        }
         match peer::connect(&self.options.brokers, &self.options.peer) {
             Ok((client, pass)) => {
                 if let Err(error) = self.play(past, client, pass) {
