@@ -109,9 +109,10 @@ page-four: ## four browsers in one meeting at two brokers; takes minutes
 	@./scripts/setup.sh test
 	@$(step) page-four ./scripts/web.sh page-four $(OUT)/web
 
+# With what the tests have built already: nothing is measured, and release binaries would take minutes.
 bench-smoke: ## every experiment's machinery once, in seconds; measures nothing
-	@$(step) bench-build $(MAKE) --no-print-directory build
-	@$(step) bench-smoke $(SANGAM) bench run smoke --out $(OUT)/smoke
+	@$(step) bench-build cargo build --workspace --bins --locked
+	@$(step) bench-smoke $(TARGET)/debug/sangam bench run smoke --out $(OUT)/smoke
 
 bench: ## every experiment at the papers' scale, reports in out/bench; takes hours
 	@./scripts/setup.sh bench

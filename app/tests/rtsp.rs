@@ -121,6 +121,7 @@ fn a_recording_is_played_by_ffmpeg_gstreamer_and_mpv() {
         let apart = pictures[0] - sounds[0];
         assert!(apart.abs() < 1.1, "{transport}: {apart}");
     }
+    in_step(&stage);
     assert!(video > 0);
     seeks(&stage, length);
     decodes(&stage);
@@ -139,6 +140,34 @@ fn a_recording_is_played_by_ffmpeg_gstreamer_and_mpv() {
     ] {
         assert_eq!(counts[none], 0, "{none}: {counts}");
     }
+}
+
+/// Picture and sound stand to each other as their senders' reports have it, which exports go by.
+#[track_caller]
+fn in_step(stage: &Stage) {
+    let film = |name: &str| stage.folder.path().join(name);
+    let (export, copied) = (film("export.mkv"), film("tcp.mkv"));
+    let place = stage.folder.path().display().to_string();
+    let out = export.display().to_string();
+    let exported = run(&[
+        "archive",
+        "export",
+        "film",
+        "--out",
+        &out,
+        "--archive",
+        &place,
+    ]);
+    assert!(exported.status.success(), "{}", text(&exported.stderr));
+    let [exported, copied] = [export, copied].map(|file| {
+        let [pictures, sounds] = ["v", "a"].map(|kind| times(&file, kind));
+        pictures.last().unwrap() - sounds.last().unwrap()
+    });
+    let apart = exported - copied;
+    assert!(
+        apart.abs() < 0.005,
+        "{exported} in the file, {copied} by RTSP"
+    );
 }
 
 #[track_caller]

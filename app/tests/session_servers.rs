@@ -191,6 +191,60 @@ fn sessions_wait_for_etcd_and_media_does_not() {
     assert_eq!(done(&broker, &["show", "acme/weekly"])["locked"], true);
 }
 
+/// Two brokers with a session of the first, over a cluster of three.
+fn over_three() -> (Etcd, Broker, Broker) {
+    let etcd = Etcd::of(3);
+    let first = etcd.broker("first", &[]);
+    done(&first, &["create", "acme/weekly"]);
+    let second = etcd.broker("second", &[&first]);
+    eventually("both know where it is", || {
+        session(&second, &["show", "acme/weekly"]).is_ok()
+    });
+    (etcd, first, second)
+}
+
+fn lock(broker: &Broker, locked: bool) -> Result<Value, String> {
+    let lock = format!(r#"{{"do": "lock", "locked": {locked}}}"#);
+    session(broker, &["do", "acme/weekly", &lock])
+}
+
+#[test]
+fn nobody_notices_that_one_of_three_members_of_etcd_dies() {
+    let (mut etcd, first, second) = over_three();
+    etcd.lose_one(false);
+    // Longer than a lease lasts, and often enough for the dead member's turn to come.
+    let until = Instant::now() + Duration::from_secs(5);
+    let mut count = 0;
+    while Instant::now() < until || count < 30 {
+        for broker in [&first, &second] {
+            lock(broker, count % 2 == 0).unwrap();
+        }
+        count += 1;
+    }
+    let events = call(&second, ("GET", "/v1/sessions/acme/weekly/events"), "");
+    let events = events["events"].as_array().unwrap();
+    let taken = events.iter().filter(|event| event["event"] == "fenced");
+    assert_eq!(
+        taken.count(),
+        0,
+        "the session stayed where it was: {events:?}"
+    );
+    assert!(holds(&first));
+}
+
+#[test]
+fn sessions_go_on_when_the_leader_of_etcd_dies() {
+    let (mut etcd, first, second) = over_three();
+    etcd.lose_one(true);
+    for locked in [true, false] {
+        eventually("another leads", || lock(&first, locked).is_ok());
+        eventually("the other server knows", || {
+            let shown = session(&second, &["show", "acme/weekly"]);
+            shown.is_ok_and(|shown| shown["locked"] == locked)
+        });
+    }
+}
+
 /// A server and etcd die at the same moment, or etcd before it.
 fn both_die(etcd_first: bool) {
     let mut etcd = Etcd::start();

@@ -43,6 +43,7 @@ mod remove;
 mod replay;
 pub mod segment;
 mod store;
+mod timeline;
 
 pub use annotations::{ANNOTATION_LEN_MAX, ANNOTATIONS_MAX, Annotation, annotations, web_vtt};
 pub use archive::{Archive, Recording, Track, recordings, repair};
@@ -57,3 +58,4 @@ pub use recorder::{Recorder, RecorderCounts};
 pub use remove::{Removal, RemoveError};
 pub use replay::{Replay, Replayed};
 pub use store::{Moved, StorePlace};
+pub use timeline::Timeline;

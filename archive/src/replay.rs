@@ -14,11 +14,16 @@ use crate::index::POINT_EVERY;
 use crate::medium::Medium;
 use crate::record::{ANNOTATIONS, Kind};
 use crate::segment::{self, Gaps};
+use crate::timeline::Timeline;
 use back::Back;
 
 /// Records read ahead of their time: with packets of 1,400 bytes 700 KiB, for as many replays as
 /// there are players.
 const AHEAD: usize = 512;
+/// Clocks are learnt from so much of a recording: senders report each 5 s (RFC 3550 section 6.2),
+const CLOCKS: Duration = Duration::from_secs(6);
+/// and of a log with much else in it from so many bytes of each segment.
+const CLOCKS_LEN: u64 = 8 << 20;
 
 /// Gives packets out in the order in which they came. It owns no clock: whoever plays waits until
 /// [`Replayed::at`].
@@ -133,6 +138,44 @@ impl<M: Medium> Replay<M> {
         self.ahead.clear();
         (self.segment, self.offset) = (found.0, found.1);
         Ok(Duration::from_nanos(found.2.saturating_sub(begin)))
+    }
+
+    /// What senders say of their clocks in the seconds that come next.
+    ///
+    /// # Errors
+    /// Of the medium.
+    pub fn clocks(&self) -> io::Result<Timeline> {
+        let recording = &self.recording;
+        let mut timeline = Timeline::new(recording);
+        let mut until = None;
+        for (place, name) in recording.segments.iter().enumerate().skip(self.segment) {
+            let offset = if place == self.segment {
+                self.offset
+            } else {
+                0
+            };
+            let mut is_over = false;
+            segment::scan(&self.medium, name, offset, |record, at| {
+                let of = |track: &Track| track.number == record.track;
+                let is_media = matches!(record.kind, Kind::Packet | Kind::Rtcp);
+                let track = recording.tracks.iter().position(of);
+                let Some(track) = track.filter(|_| is_media) else {
+                    return at - offset < CLOCKS_LEN;
+                };
+                let last =
+                    *until.get_or_insert(record.time.saturating_add(CLOCKS.as_nanos() as u64));
+                is_over = record.time > last;
+                if !is_over {
+                    timeline.learn(track, record);
+                }
+                !is_over && at - offset < CLOCKS_LEN
+            })?;
+            if is_over {
+                break;
+            }
+        }
+        timeline.settle();
+        Ok(timeline)
     }
 
     /// Pieces of data of a track, given by its place, with when they came: the first so many, of so

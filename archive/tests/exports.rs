@@ -8,10 +8,12 @@ mod sender;
 use std::fs::File;
 use std::path::Path;
 use std::process::Command;
+use std::time::Duration;
 
 use sangam_archive::export::{ExportError, Exported, Format, export};
 use sangam_archive::record::{Kind, Record, TrackInfo};
-use sangam_archive::{Archive, Log, RecordingId};
+use sangam_archive::{Archive, Log, RecordingId, Replay};
+use sangam_wire::rtp::Packet;
 use sender::{Sender, Sent};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -176,6 +178,39 @@ fn sender_reports_keep_picture_and_sound_in_step() {
                 // Nobody can know better.
                 assert!((apart - 0.300).abs() <= STEP, "{name}: {apart}");
             }
+        }
+    }
+}
+
+#[test]
+fn a_replay_knows_from_reports_when_what_is_to_be_shown() {
+    for reported in [true, false] {
+        let video = Sender::h264("test/anna/video").sent_with(reported, 20);
+        let audio = Sender::opus("test/anna/audio").sent_with(reported, 320);
+        let folder = record(&[&video, &audio]);
+        let archive = Archive::new(folder.path());
+        let recording = archive.recordings().unwrap().pop().unwrap();
+        for seconds in [0, 2] {
+            let mut replay = Replay::new(archive.reader(), recording.clone());
+            replay.seek(Duration::from_secs(seconds), &[0, 1]).unwrap();
+            let clocks = replay.clocks().unwrap();
+            // How much later than it is to be shown each track's quickest packet came.
+            let mut late = [i64::MAX; 2];
+            while let Some(next) = replay.pull().unwrap() {
+                let Ok(packet) = Packet::decode(&next.payload) else {
+                    continue;
+                };
+                if !next.is_rtcp {
+                    let header = packet.header;
+                    let shown = clocks.shown(next.track, header.ssrc, header.timestamp);
+                    let came = i64::try_from(next.at.as_nanos()).unwrap();
+                    late[next.track] = late[next.track].min(came - shown.unwrap());
+                }
+            }
+            let late = late.map(|late| late as f64 / 1e9);
+            let sound = if reported { 0.300 } else { 0.0 };
+            assert!(late[0].abs() < STEP, "{late:?}");
+            assert!((late[1] - sound).abs() < STEP, "{late:?}");
         }
     }
 }

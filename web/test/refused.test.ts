@@ -133,6 +133,7 @@ test("a meeting that has not begun, is paused or is over says so", async () => {
   await button(anna, "Mute").waitFor();
   await does("deactivate");
   await anna.page.getByText("The meeting is paused.").waitFor();
+  await anna.page.getByRole("button", { name: "Your microphone goes on with the meeting" }).waitFor();
   await accessible(anna.page, "paused");
   await picture(anna, "paused");
   await does("activate");

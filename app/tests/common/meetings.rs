@@ -1,7 +1,7 @@
 //! Session servers over a real etcd, and those who meet there.
 #![allow(dead_code, reason = "each test file uses its own part")]
 
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -18,53 +18,100 @@ pub(crate) const OPERATOR: &str = "0123456789abcdef";
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 pub(crate) const PAUSE: Duration = Duration::from_millis(10);
 
-/// A real etcd of one member.
+/// A real etcd: its members, and the keys of whoever uses it.
 pub(crate) struct Etcd {
+    members: Vec<Member>,
+    keys: TempDir,
+}
+
+struct Member {
     process: Running,
     folder: TempDir,
-    keys: TempDir,
     ports: [u16; 2],
+}
+
+impl Member {
+    fn address(&self) -> SocketAddr {
+        SocketAddr::from((Ipv4Addr::LOCALHOST, self.ports[0]))
+    }
+
+    fn run(&mut self, peers: &[[u16; 2]]) {
+        let command = member_command(self.folder.path(), (Ipv4Addr::LOCALHOST, self.ports), peers);
+        self.process = Running::start(command);
+    }
+
+    fn kill(&mut self) {
+        self.process.signal("KILL");
+        self.process.child.wait().unwrap();
+    }
+
+    fn leads(&self) -> bool {
+        let status = asked(self.address(), "POST /v3/maintenance/status", "{}").unwrap();
+        let status: Value = serde_json::from_str(&status).unwrap();
+        status["leader"] == status["header"]["member_id"]
+    }
 }
 
 impl Etcd {
     pub(crate) fn start() -> Self {
+        Self::of(1)
+    }
+
+    /// A cluster of so many members.
+    pub(crate) fn of(count: usize) -> Self {
         let free = || TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-        let held = [free(), free()];
-        let ports = held.map(|listener| listener.local_addr().unwrap().port());
-        let (folder, keys) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+        let held: Vec<_> = (0..count).map(|_| [free(), free()]).collect();
+        let port = |listener: &TcpListener| listener.local_addr().unwrap().port();
+        let ports: Vec<_> = held.iter().map(|held| held.each_ref().map(port)).collect();
+        drop(held);
+        let keys = TempDir::new().unwrap();
         let key = keys.path().join("tokens").display().to_string();
         assert!(run(&["token", "key", "--out", &key]).status.success());
-        let process = Self::run(folder.path(), ports);
+        let members = ports.iter().map(|own| {
+            let folder = TempDir::new().unwrap();
+            let place = (Ipv4Addr::LOCALHOST, *own);
+            Member {
+                process: Running::start(member_command(folder.path(), place, &ports)),
+                folder,
+                ports: *own,
+            }
+        });
         let etcd = Self {
-            process,
-            folder,
+            members: members.collect(),
             keys,
-            ports,
         };
         etcd.answers();
         etcd
     }
 
-    fn run(folder: &Path, ports: [u16; 2]) -> Running {
-        Running::start(etcd_command(folder, (Ipv4Addr::LOCALHOST, ports)))
-    }
-
-    pub(crate) fn url(&self) -> String {
-        format!("http://127.0.0.1:{}", self.ports[0])
+    /// Where clients find its members.
+    pub(crate) fn urls(&self) -> String {
+        let urls = self.members.iter();
+        let urls = urls.map(|member| format!("http://{}", member.address()));
+        urls.collect::<Vec<_>>().join(",")
     }
 
     pub(crate) fn answers(&self) {
-        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, self.ports[0]));
-        eventually("etcd is well", || is_well(address));
+        for member in &self.members {
+            eventually("etcd is well", || is_well(member.address()));
+        }
     }
 
+    /// The only member dies.
     pub(crate) fn die(&mut self) {
-        self.process.signal("KILL");
-        self.process.child.wait().unwrap();
+        self.members[0].kill();
+    }
+
+    /// The member that leads the others dies, or one that does not.
+    pub(crate) fn lose_one(&mut self, leader: bool) {
+        let mut members = self.members.iter_mut();
+        let member = members.find(|member| member.leads() == leader);
+        member.unwrap().kill();
     }
 
     pub(crate) fn start_again(&mut self) {
-        self.process = Self::run(self.folder.path(), self.ports);
+        let ports: Vec<_> = self.members.iter().map(|member| member.ports).collect();
+        self.members[0].run(&ports);
         self.answers();
     }
 
@@ -79,7 +126,7 @@ impl Etcd {
         let mut args = vec!["--name", name];
         args.extend(links.iter().flat_map(|link| ["--link", link]));
         let mut command = Broker::command(&args);
-        command.env("SANGAM_SESSIONS_ETCD", self.url());
+        command.env("SANGAM_SESSIONS_ETCD", self.urls());
         // All take each other's tokens.
         command.env("SANGAM_AUTH_KEYS", self.keys.path().join("tokens.pub"));
         command.env("SANGAM_SESSIONS_KEY", self.keys.path().join("tokens.key"));
@@ -90,28 +137,48 @@ impl Etcd {
 
 /// Whether the etcd at an address has a leader.
 pub(crate) fn is_well(address: SocketAddr) -> bool {
-    let Ok(mut stream) = TcpStream::connect(address) else {
-        return false;
-    };
+    let answer = asked(address, "GET /health", "");
+    answer.is_ok_and(|answer| answer.contains("\"true\""))
+}
+
+/// What an etcd answers.
+fn asked(address: SocketAddr, what: &str, body: &str) -> io::Result<String> {
+    let mut stream = TcpStream::connect(address)?;
+    let len = body.len();
+    write!(
+        stream,
+        "{what} HTTP/1.0\r\nContent-Length: {len}\r\n\r\n{body}"
+    )?;
     let mut answer = String::new();
-    let sent = stream.write_all(b"GET /health HTTP/1.0\r\n\r\n");
-    let read = sent.and_then(|()| stream.read_to_string(&mut answer));
-    read.is_ok() && answer.contains("\"true\"")
+    stream.read_to_string(&mut answer)?;
+    let body = answer.split_once("\r\n\r\n");
+    Ok(body.map_or(String::new(), |(_, body)| body.to_owned()))
 }
 
 /// An etcd of one member that keeps its data in a folder, and its ports for clients and peers.
-pub(crate) fn etcd_command(
+pub(crate) fn etcd_command(folder: &Path, place: (Ipv4Addr, [u16; 2])) -> Command {
+    member_command(folder, place, &[place.1])
+}
+
+/// A member of an etcd: its folder, its ports for clients and peers, and those of all.
+fn member_command(
     folder: &Path,
-    (address, [clients, peers]): (Ipv4Addr, [u16; 2]),
+    (address, own @ [clients, peers]): (Ipv4Addr, [u16; 2]),
+    all: &[[u16; 2]],
 ) -> Command {
     let url = |port| format!("http://{address}:{port}");
+    let name = |ports: &[u16; 2]| format!("member{}", ports[1]);
+    let all = all
+        .iter()
+        .map(|ports| format!("{}={}", name(ports), url(ports[1])));
     let mut command = Command::new("etcd");
     command.arg("--data-dir").arg(folder);
+    command.args(["--name", &name(&own)]);
     command.args(["--listen-client-urls", &url(clients)]);
     command.args(["--advertise-client-urls", &url(clients)]);
     command.args(["--listen-peer-urls", &url(peers)]);
     command.args(["--initial-advertise-peer-urls", &url(peers)]);
-    command.args(["--initial-cluster", &format!("default={}", url(peers))]);
+    command.args(["--initial-cluster", &all.collect::<Vec<_>>().join(",")]);
     command.args(["--log-level", "error"]);
     command.stdin(Stdio::null());
     command

@@ -6,8 +6,8 @@ use sangam_wire::Flags;
 use sangam_wire::rtp::{Encoding, Packet};
 
 use super::codec::Codec;
-use super::timeline::{SOURCES_MAX, unwrap};
 use super::{av1, h265, vp9};
+use crate::timeline::{SOURCES_MAX, unwrap};
 
 /// Bytes of a frame; what is longer is broken.
 const FRAME_LEN_MAX: usize = 16 << 20;

@@ -1,6 +1,6 @@
 //! Recordings as files that players open. The media stays as it was published.
 //!
-//! Two passes over the records: the first learns the clocks ([`timeline`]) and what decoders must
+//! Two passes over the records: the first learns the clocks ([`Timeline`]) and what decoders must
 //! be told ([`codec`]), the second puts packets in order ([`order`]), packets together to frames
 //! ([`frames`]) and frames into the file.
 
@@ -11,7 +11,6 @@ mod h265;
 mod matroska;
 mod mp4;
 mod order;
-mod timeline;
 mod vp9;
 
 use core::fmt;
@@ -25,10 +24,10 @@ use crate::archive::Recording;
 use crate::medium::Medium;
 use crate::record::{Kind, Record};
 use crate::segment::Gaps;
+use crate::timeline::Timeline;
 use codec::{Codec, Probe};
 use frames::{Assembler, Frame};
 use order::Order;
-use timeline::Timeline;
 
 /// Tracks of a file: their numbers fit one byte of Matroska.
 pub const TRACKS_MAX: usize = 126;

@@ -12,6 +12,8 @@ use sangam_wire::{Capabilities, Frame, Refusal, Traffic};
 const SECOND: Duration = Duration::from_secs(1);
 /// A link is lively for two seconds after it came up, and a ping has to say that it ends.
 const CALM: Duration = Duration::from_secs(3);
+/// After that an end has rested.
+const RESTED: Duration = Duration::from_secs(12);
 /// Bytes of IP and UDP headers.
 const HEADERS: usize = 28;
 
@@ -52,17 +54,30 @@ fn took(pair: &Pair, from: Time, wanted: &Seen) -> Option<Duration> {
     Some(*at - from)
 }
 
-#[test]
-fn an_idle_link_pings_twice_a_second_each_way() {
-    let mut pair = brokers(1, Path::delay(5));
+/// Units, and bits a second each way with headers, in so long.
+fn says(pair: &mut Pair, time: Duration) -> (usize, usize) {
     let (sent, bytes) = (pair.sent, pair.bytes);
-    pair.run(60 * SECOND);
+    pair.run(time);
     let sent = pair.sent - sent;
-    assert!((470..=490).contains(&sent), "{sent}");
+    let bytes = pair.bytes - bytes + sent * HEADERS;
+    (sent, bytes * 8 / time.as_secs() as usize / 2)
+}
+
+#[test]
+fn an_idle_link_pings_twice_a_second_each_way_and_later_once_in_two() {
+    let mut pair = brokers(1, Path::delay(5));
     // Two kilobits a second each way, where it was twenty.
-    let bits = (pair.bytes - bytes + sent * HEADERS) * 8 / 60 / 2;
-    assert!(bits < 2_100, "{bits} bit/s");
+    let (sent, bits) = says(&mut pair, 8 * SECOND);
+    assert!((60..=66).contains(&sent) && bits < 2_150, "{sent}, {bits}");
+    pair.run(RESTED);
+    let (sent, bits) = says(&mut pair, 60 * SECOND);
+    assert!((118..=122).contains(&sent) && bits < 550, "{sent}, {bits}");
     assert_eq!(pair.seen, []);
+    receive(&mut pair, ms(10), SECOND);
+    pair.run(CALM);
+    let (sent, _) = says(&mut pair, 4 * SECOND);
+    // Eight pings of the end that sent, which has not rested again, two of the other, and answers.
+    assert!((18..=22).contains(&sent), "{sent}");
 }
 
 #[test]
@@ -76,7 +91,7 @@ fn an_idle_link_measures_as_well_as_one_that_is_pinged_all_the_time() {
         "a change counts in two seconds: {measured:?}"
     );
     pair.path.lost = 100;
-    pair.run(60 * SECOND);
+    pair.run(400 * SECOND);
     let measured = pair.dialer.session().and_then(Session::measured).unwrap();
     let lost = 30_000..200_000;
     assert!(lost.contains(&measured.loss_ppm), "{measured:?}");
@@ -93,7 +108,7 @@ fn one_ping_that_is_lost_says_little() {
         pair.run(ms(1));
         pair.cut = pair.sent == sent;
     }
-    pair.run(2 * SECOND);
+    pair.run(8 * SECOND);
     let measured = pair.dialer.session().and_then(Session::measured).unwrap();
     assert!(measured.loss_ppm <= 20_000, "{measured:?}");
 }
@@ -145,9 +160,24 @@ fn an_idle_link_that_dies_is_noticed_within_its_next_ping_and_600_ms() {
 }
 
 #[test]
+fn one_that_has_rested_is_noticed_within_its_next_ping_too() {
+    for seed in 1..=10 {
+        let mut pair = brokers(seed, Path::delay(20));
+        pair.run(RESTED + ms(seed * 170));
+        let cut = pair.now;
+        pair.cut = true;
+        pair.run(4 * SECOND);
+        let suspect = took(&pair, cut, &Seen::Suspect).unwrap();
+        let dead = took(&pair, cut, &Seen::Down(Refusal::Silent)).unwrap();
+        assert!(dead <= ms(2_000 + 100 + 605), "seed {seed}: {dead:?}");
+        assert!(dead - suspect == ms(300), "{suspect:?} {dead:?}");
+    }
+}
+
+#[test]
 fn a_message_on_an_idle_link_is_a_question() {
     let mut pair = brokers(6, Path::delay(5));
-    pair.run(ms(40));
+    pair.run(RESTED + ms(40));
     let cut = pair.now;
     pair.cut = true;
     pair.send(accepted(1));

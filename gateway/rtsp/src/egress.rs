@@ -2,12 +2,14 @@
 
 use std::time::Duration;
 
-use sangam_archive::Replayed;
+use sangam_archive::{Replayed, Timeline};
 use sangam_wire::rtcp::{self, SenderInfo};
 use sangam_wire::rtp::{Header, HeaderMut, Packet};
 
 /// Seconds from 1900 to 1970 (RFC 3550 section 4).
 const NTP_EPOCH: u64 = 2_208_988_800;
+/// A sender that says of its clock what is further from when its packets came is not believed.
+const APART_MAX: Duration = Duration::from_secs(1);
 
 /// One track on its way to one player.
 #[derive(Debug)]
@@ -79,32 +81,38 @@ impl Stream {
     }
 
     /// Goes on at `start`, so much faster, with these packets, which are those of its track;
-    /// `None` if there is none among them.
+    /// `None` if there is none among them. `clocks`: what their senders say of theirs.
     pub(crate) fn begin<'a>(
         &mut self,
         (start, scale): (Duration, f64),
         packets: impl Iterator<Item = &'a Replayed>,
+        clocks: Option<&Timeline>,
     ) -> Option<Onset> {
         (self.source, self.last) = (None, None);
         self.scale = scale;
-        let mut first: Option<(Header, Duration)> = None;
+        let mut first: Option<(Header, &Replayed)> = None;
         // When the first packet would have come by the way of the quickest one, in nanoseconds.
         let mut quickest = i128::MAX;
         for packet in packets {
             let Ok(header) = Packet::decode(&packet.payload).map(|packet| packet.header) else {
                 continue;
             };
-            let (known, _) = *first.get_or_insert((header, packet.at));
+            let (known, _) = *first.get_or_insert((header, packet));
             if known.ssrc == header.ssrc {
                 let ticks = header.timestamp.wrapping_sub(known.timestamp) as i32;
                 let later = i128::from(ticks) * 1_000_000_000 / i128::from(self.rate);
                 quickest = quickest.min(packet.at.as_nanos() as i128 - later);
             }
         }
-        let (header, at) = first?;
-        self.adopt(&header, at);
+        let (header, packet) = first?;
+        self.adopt(&header, packet.at);
+        // Senders know better which of their tracks' ways is the longer, as far as can be.
+        let told = clocks.and_then(|it| it.shown(packet.track, header.ssrc, header.timestamp));
+        let told = told.map(i128::from);
+        let shown = told.filter(|told| told.abs_diff(quickest) < APART_MAX.as_nanos());
+        let shown = shown.unwrap_or(quickest);
         let sent = header.timestamp.wrapping_add(self.source?.timestamp);
-        let ahead = (start.as_nanos() as i128 - quickest) * i128::from(self.rate) / 1_000_000_000;
+        let ahead = (start.as_nanos() as i128 - shown) * i128::from(self.rate) / 1_000_000_000;
         let timestamp = sent.wrapping_add(ahead as u32);
         self.moment = (start, timestamp);
         Some(Onset {
@@ -334,7 +342,7 @@ mod tests {
             packet(1, (10, 5_000), MS * 20),
             packet(1, (11, 5_040), MS * 40),
         ];
-        let onset = stream.begin((MS * 10, 1.0), first.iter()).unwrap();
+        let onset = stream.begin((MS * 10, 1.0), first.iter(), None).unwrap();
         // The second had the quicker way: the first counts as come at 0.
         assert_eq!(
             onset,
@@ -347,7 +355,9 @@ mod tests {
         assert_eq!(send(&mut stream, one), (65_535, 5_000));
         assert_eq!(send(&mut stream, two), (0, 5_040));
         let later = [packet(1, (900, 50_000), MS * 45_000)];
-        let onset = stream.begin((MS * 45_000, 1.0), later.iter()).unwrap();
+        let onset = stream
+            .begin((MS * 45_000, 1.0), later.iter(), None)
+            .unwrap();
         assert_eq!(
             onset,
             Onset {
@@ -375,7 +385,7 @@ mod tests {
     fn slow_motion_keeps_losses_and_its_pace_where_another_source_goes_on() {
         let mut stream = Stream::new(7, 1_000, 100);
         let first = [packet(1, (10, 0), MS * 1_000)];
-        stream.begin((MS * 1_000, 0.5), first.iter()).unwrap();
+        stream.begin((MS * 1_000, 0.5), first.iter(), None).unwrap();
         let [one] = first;
         assert_eq!(send(&mut stream, one), (100, 0));
         let later = packet(1, (12, 500), MS * 1_500);
@@ -384,12 +394,12 @@ mod tests {
         assert_eq!(send(&mut stream, other), (103, 1_200));
         // What was sent before a jump says nothing about the time behind it.
         let first = [packet(1, (90, 9_000), MS * 9_000)];
-        stream.begin((MS * 9_000, 1.0), first.iter()).unwrap();
+        stream.begin((MS * 9_000, 1.0), first.iter(), None).unwrap();
         let other = packet(2, (8, 1_000), MS * 9_100);
         assert_eq!(send(&mut stream, other), (104, 9_100));
         // More ticks than 31 bits have.
         let first = [packet(1, (0, 0), MS)];
-        stream.begin((MS, 0.25), first.iter()).unwrap();
+        stream.begin((MS, 0.25), first.iter(), None).unwrap();
         let late = packet(1, (1, 1 << 30), MS * (1 << 30));
         assert_eq!(send(&mut stream, late).1, 0);
     }
@@ -401,7 +411,9 @@ mod tests {
             packet(1, (50, 9_000), MS * 9_000),
             packet(1, (30, 7_000), MS * 7_000),
         ];
-        let onset = stream.begin((MS * 9_500, -2.0), packets.iter()).unwrap();
+        let onset = stream
+            .begin((MS * 9_500, -2.0), packets.iter(), None)
+            .unwrap();
         assert_eq!((onset.sequence, onset.timestamp), (100, 9_500));
         let [one, two] = packets;
         assert_eq!(send(&mut stream, one), (100, 9_750));
@@ -417,7 +429,7 @@ mod tests {
     #[test]
     fn a_track_that_begins_later_is_reported_on_from_then_on() {
         let mut stream = Stream::new(7, 1_000, 0);
-        assert_eq!(stream.begin((MS, 1.0), [].iter()), None);
+        assert_eq!(stream.begin((MS, 1.0), [].iter(), None), None);
         assert!(!stream.has_begun());
         let report = stream.report(MS * 500, 0);
         let first = rtcp::packets(&report).next().unwrap().unwrap();
@@ -469,7 +481,7 @@ mod tests {
     fn reports_and_rtp_info_say_the_same() {
         let mut stream = Stream::new(7, 1_000, 0);
         let first = [packet(1, (0, 500), MS * 100)];
-        stream.begin((MS * 100, 1.0), first.iter()).unwrap();
+        stream.begin((MS * 100, 1.0), first.iter(), None).unwrap();
         let report = stream.bye(MS * 1_100, ntp(Duration::from_secs(1)));
         let all: Vec<_> = rtcp::packets(&report).map(Result::unwrap).collect();
         let [

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use rtsp_types::StatusCode;
-use sangam_archive::Replayed;
+use sangam_archive::{Replayed, Timeline};
 use sangam_model::Time;
 
 use crate::limits::{AHEAD, AHEAD_MAX, LATE_MAX};
@@ -54,6 +54,8 @@ pub(crate) struct Player {
     /// What would follow could not be read.
     failure: Option<StatusCode>,
     wish: Wish,
+    /// When what senders sent is to be shown.
+    clocks: Option<Box<Timeline>>,
     /// Where it played from last, and when that was.
     from: Duration,
     origin: Time,
@@ -76,6 +78,7 @@ impl Player {
                 speed: 1.0,
                 scale: 1.0,
             },
+            clocks: None,
             from: Duration::ZERO,
             origin: Time::ZERO,
         }
@@ -141,6 +144,7 @@ impl Player {
         };
         if let Some(start) = chunk.start {
             self.from = start;
+            self.clocks = chunk.clocks;
         }
         if let Some(scale) = chunk.scale {
             if way(scale) != way(self.wish.scale) {
@@ -187,6 +191,11 @@ impl Player {
         self.ahead
             .iter()
             .filter(move |packet| packet.track == track)
+    }
+
+    /// What is known of senders' clocks.
+    pub(crate) fn clocks(&self) -> Option<&Timeline> {
+        self.clocks.as_deref()
     }
 
     /// Where it is.
@@ -345,6 +354,7 @@ mod tests {
         };
         let chunk = Chunk {
             start: seek.map(|seek| seek.to),
+            clocks: None,
             scale: None,
             packets: vec![packet],
             is_last: false,

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use rtsp_types::StatusCode;
 use sangam_archive::films::{Films, Play};
-use sangam_archive::{Archive, Catalogue, Folder, Replay, Replayed};
+use sangam_archive::{Archive, Catalogue, Folder, Replay, Replayed, Timeline};
 use sangam_io::wake::Waker;
 
 use crate::film::{Blocks, Film};
@@ -50,6 +50,8 @@ pub(crate) struct Chunk {
     pub(crate) start: Option<Duration>,
     /// And how fast it is, if not as it was to be.
     pub(crate) scale: Option<f64>,
+    /// And what senders say of their clocks from there on.
+    pub(crate) clocks: Option<Box<Timeline>>,
     /// The packets.
     pub(crate) packets: Vec<Replayed>,
     /// Whether nothing follows.
@@ -293,12 +295,14 @@ impl Reader {
         let mut chunk = Chunk {
             start: None,
             scale: None,
+            clocks: None,
             packets: Vec::new(),
             is_last: false,
         };
         if let Some(seek) = seek {
             chunk.start = Some(self.seek(seek)?);
             chunk.scale = Some(self.scale).filter(|scale| *scale != seek.scale);
+            chunk.clocks = self.clocks()?.map(Box::new);
         }
         let done = self.fill(&mut chunk);
         self.is_slow = begin.elapsed() > SLOW;
@@ -328,6 +332,14 @@ impl Reader {
                     play.seek(to)
                 }))
             }
+        }
+    }
+
+    /// Blocks have one clock. Backwards no sound is played that pictures could be in step with.
+    fn clocks(&self) -> io::Result<Option<Timeline>> {
+        match &self.source {
+            Source::Log(replay) if self.scale > 0.0 => replay.clocks().map(Some),
+            Source::Log(_) | Source::Blocks(_) => Ok(None),
         }
     }
 

@@ -163,7 +163,10 @@ impl Session {
         let onsets = outlets.map(|outlet| {
             let packets = player.ahead(outlet.track);
             let begin = (start, player.wish().scale);
-            (outlet.number, outlet.stream.begin(begin, packets))
+            (
+                outlet.number,
+                outlet.stream.begin(begin, packets, player.clocks()),
+            )
         });
         Some((start, onsets.collect()))
     }

@@ -233,16 +233,64 @@ fn totals(products: &[[f32; LANES]; LANES]) -> [f32; LANES] {
 fn transposed(rows: &[[f32; LANES]; LANES]) -> [[f32; LANES]; LANES] {
     let mut rows = *rows;
     for _ in 0..LANES.ilog2() {
-        rows = core::array::from_fn(|row| {
-            let (a, b) = (&rows[row / 2], &rows[row / 2 + LANES / 2]);
-            let from = row % 2 * (LANES / 2);
-            core::array::from_fn(|lane| {
-                let row = if lane % 2 == 0 { a } else { b };
-                row[from + lane / 2]
-            })
-        });
+        let mut shuffled = [[0.0; LANES]; LANES];
+        let (upper, lower) = rows.split_at(LANES / 2);
+        let pairs = shuffled.as_chunks_mut::<2>().0.iter_mut();
+        for ([first, second], (a, b)) in pairs.zip(upper.iter().zip(lower)) {
+            [*first, *second] = shuffled_pair(a, b);
+        }
+        rows = shuffled;
     }
     rows
+}
+
+/// Two rows' numbers by turns. Written out: of a loop the compiler makes single loads, or not, as
+/// it happens.
+const fn shuffled_pair(a: &[f32; LANES], b: &[f32; LANES]) -> [[f32; LANES]; 2] {
+    let [
+        a0,
+        a1,
+        a2,
+        a3,
+        a4,
+        a5,
+        a6,
+        a7,
+        a8,
+        a9,
+        a10,
+        a11,
+        a12,
+        a13,
+        a14,
+        a15,
+    ] = *a;
+    let [
+        b0,
+        b1,
+        b2,
+        b3,
+        b4,
+        b5,
+        b6,
+        b7,
+        b8,
+        b9,
+        b10,
+        b11,
+        b12,
+        b13,
+        b14,
+        b15,
+    ] = *b;
+    [
+        [
+            a0, b0, a1, b1, a2, b2, a3, b3, a4, b4, a5, b5, a6, b6, a7, b7,
+        ],
+        [
+            a8, b8, a9, b9, a10, b10, a11, b11, a12, b12, a13, b13, a14, b14, a15, b15,
+        ],
+    ]
 }
 
 /// In an order that vector registers can keep.

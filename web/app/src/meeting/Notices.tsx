@@ -7,7 +7,7 @@ import { useTranslation } from "react-i18next";
 import { Bar } from "../ui/Bar";
 import { Old } from "../ui/Old";
 import type { Tools } from "./useTools";
-import { awaited, leading, recorded, recorder } from "./view";
+import { awaited, leading, paused, recorded, recorder } from "./view";
 
 /** Refused floors that have words here; the server's stand in for others. */
 const KNOWN = ["muted", "forbidden", "full", "not_now", "over"];
@@ -17,12 +17,11 @@ export function Notices({ view, tools }: { view: View; tools: Tools }) {
   const { notice } = tools;
   const problem = view.refused?.problem;
   const lost = !view.media ? "notice.media" : !view.line ? "notice.line" : undefined;
-  const paused = view.session?.state === "deactivated" || view.session?.state === "created";
   return (
     <div role="status" className="flex flex-col items-center gap-2 empty:hidden">
       {lost && <Bar icon={LoaderCircle} text={t(lost)} spins />}
       <Old there={!lost} />
-      {paused && <Bar icon={Lock} text={t(`notice.${view.session?.state}`)} />}
+      {paused(view) && <Bar icon={Lock} text={t(`notice.${view.session?.state}`)} />}
       {notice && (
         <Bar icon={CircleAlert} text={notice.key ? t(notice.key) : (notice.text ?? "")} dismiss={tools.dismiss} />
       )}

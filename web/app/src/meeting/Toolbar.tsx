@@ -9,7 +9,7 @@ import { useTranslation } from "react-i18next";
 import { IconButton } from "../ui/IconButton";
 import { Reactions } from "./Reactions";
 import type { Tools } from "./useTools";
-import { drawing, me, place, presents, type Layout } from "./view";
+import { drawing, me, paused, place, presents, type Layout } from "./view";
 
 export type Panel = "chat" | "people" | "recordings" | "settings";
 
@@ -34,8 +34,9 @@ export function Toolbar(props: ToolbarProps) {
   const { audio, video, screen } = view.own;
   const raised = me(view)?.hand_ms !== undefined;
   const queued = view.me === undefined ? undefined : place(view, view.me);
-  const microphone = audio === "waiting" ? t("tool.waiting", { n: queued ?? 1 })
-    : t(audio === "on" ? "tool.mute" : "tool.unmute");
+  const microphone = audio !== "waiting" ? t(audio === "on" ? "tool.mute" : "tool.unmute")
+    : paused(view) ? t("tool.paused")
+    : t("tool.waiting", { n: queued ?? 1 });
   return (
     <nav aria-label={t("tool.all")} className="flex flex-wrap items-center justify-center gap-2 px-2 py-3 sm:gap-3">
       <IconButton

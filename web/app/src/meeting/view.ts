@@ -81,6 +81,11 @@ export function place(view: View, member: MemberId, medium: Medium = "audio"): n
   return at < 0 ? undefined : at + 1;
 }
 
+/** Whether nobody has the word until the meeting goes on. */
+export function paused(view: View): boolean {
+  return view.session?.state === "deactivated" || view.session?.state === "created";
+}
+
 /** Whether somebody records: the service of that name says so. */
 export function recorded(view: View): boolean {
   return view.session?.services?.some((one) => one.name === "recorder" && one.ready) ?? false;

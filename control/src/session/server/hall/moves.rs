@@ -17,7 +17,9 @@ impl Hall {
             // Members come back by themselves, and see what is true.
             self.hosted.remove(id);
             if matches!(error, StoreError::Fenced(lost) if lost.contains(id)) {
-                // Another server has it now; to take it back would never end.
+                // Another server has it now; to take it back would never end. If none has, one
+                // takes it.
+                self.options.store.release(id);
                 continue;
             }
             self.adopt(id);

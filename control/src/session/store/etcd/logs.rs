@@ -1,8 +1,7 @@
 //! Logs, folds and fences.
 
 use etcd_client::{
-    Client, Compare, CompareOp, DeleteOptions, GetOptions, PutOptions, SortOrder, SortTarget, Txn,
-    TxnOp,
+    Compare, CompareOp, DeleteOptions, GetOptions, PutOptions, SortOrder, SortTarget, Txn, TxnOp,
 };
 use sangam_model::BrokerId;
 use sangam_session::{Record, Session, SessionId};
@@ -11,6 +10,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::super::{Listing, StoreError};
+use super::cluster::Cluster;
 use super::failed;
 use super::keys::{Keys, number};
 
@@ -42,19 +42,19 @@ pub(super) struct Appended {
 /// The logs of all sessions.
 #[derive(Clone)]
 pub(super) struct Logs {
-    client: Client,
+    cluster: Cluster,
     keys: Keys,
 }
 
 impl Logs {
-    pub(super) fn new(client: Client, keys: Keys) -> Self {
-        Self { client, keys }
+    pub(super) const fn new(cluster: Cluster, keys: Keys) -> Self {
+        Self { cluster, keys }
     }
 
     pub(super) async fn next_epoch(&self, floor: u64) -> Result<u64, StoreError> {
-        let (mut client, key) = (self.client.clone(), self.keys.epoch());
+        let key = self.keys.epoch();
         for _ in 0..TRIES {
-            let got = client.get(key.as_str(), None).await.map_err(failed)?;
+            let got = self.cluster.get(key.as_str(), None).await?;
             let known = got.kvs().first();
             let last = known.map_or(Ok(0), |kv| count(kv.value()))?;
             let next = (last + 1).max(floor);
@@ -62,8 +62,7 @@ impl Logs {
             let revision = known.map_or(0, etcd_client::KeyValue::mod_revision);
             let same = Compare::mod_revision(key.as_str(), CompareOp::Equal, revision);
             let put = TxnOp::put(key.as_str(), number(next), None);
-            let done = client.txn(Txn::new().when([same]).and_then([put])).await;
-            if done.map_err(failed)?.succeeded() {
+            if self.run(Txn::new().when([same]).and_then([put])).await? {
                 return Ok(next);
             }
         }
@@ -121,7 +120,11 @@ impl Logs {
     }
 
     /// Keeps records of one session, and with the last of them how it looks then.
-    pub(super) async fn append(&self, appended: &Appended) -> Result<(), StoreError> {
+    pub(super) async fn append(
+        &self,
+        appended: &Appended,
+        holder: &Holder,
+    ) -> Result<(), StoreError> {
         let Some((id, _)) = appended.records.first() else {
             return Ok(());
         };
@@ -131,7 +134,8 @@ impl Logs {
             let is_full = puts.len() >= OPERATIONS || len + text.len() > REQUEST_LEN;
             // All that is written together is of one holder.
             if !puts.is_empty() && (is_full || record.epoch != epoch) {
-                self.guarded(id, epoch, std::mem::take(&mut puts)).await?;
+                self.guarded((id, epoch, holder), std::mem::take(&mut puts))
+                    .await?;
                 len = 0;
             }
             epoch = record.epoch;
@@ -141,7 +145,7 @@ impl Logs {
         if let Some(look) = &appended.look {
             puts.push(TxnOp::put(self.keys.look(id), write(look)?, None));
         }
-        self.guarded(id, epoch, puts).await
+        self.guarded((id, epoch, holder), puts).await
     }
 
     /// How sessions look that are listed, and nothing of where they are.
@@ -161,8 +165,7 @@ impl Logs {
             .with_range(end)
             .with_sort(SortTarget::Key, SortOrder::Ascend)
             .with_limit(i64::try_from(wanted.most).unwrap_or(i64::MAX));
-        let got = self.client.clone().get(begin, Some(options)).await;
-        let got = got.map_err(failed)?;
+        let got = self.cluster.get(begin, Some(options)).await?;
         let listed = got.kvs().iter().filter_map(|kv| {
             // Whatever else stands there is none of ours.
             let id = self.keys.looked(kv.key())?;
@@ -206,30 +209,35 @@ impl Logs {
             .with_range(self.keys.log_end(id))
             .with_sort(SortTarget::Key, SortOrder::Ascend)
             .with_limit(i64::try_from(most).unwrap_or(i64::MAX));
-        let got = self.client.clone().get(begin, Some(options)).await;
-        let got = got.map_err(failed)?;
+        let got = self.cluster.get(begin, Some(options)).await?;
         got.kvs().iter().map(|kv| read(kv.value())).collect()
     }
 
     /// The parts are there before they count, and the earlier ones until then.
-    pub(super) async fn compact(&self, session: &Session, keep: u64) -> Result<(), StoreError> {
-        let (id, seq, epoch) = (session.id(), session.seq(), session.epoch());
+    pub(super) async fn compact(
+        &self,
+        session: &Session,
+        keep: u64,
+        holder: &Holder,
+    ) -> Result<(), StoreError> {
+        let (id, seq) = (session.id(), session.seq());
+        let own = (id, session.epoch(), holder);
         let text = write(session)?;
         let state = self.keys.state(id, seq);
         let parts: Vec<&[u8]> = text.chunks(PART_LEN).collect();
         for (part, bytes) in (0..).zip(&parts) {
             let put = TxnOp::put(format!("{state}{}", number(part)), *bytes, None);
-            self.guarded(id, epoch, vec![put]).await?;
+            self.guarded(own, vec![put]).await?;
         }
         let counts = TxnOp::put(self.keys.fold(id), number(seq), None);
-        self.guarded(id, epoch, vec![counts]).await?;
+        self.guarded(own, vec![counts]).await?;
         let range = |end: String| Some(DeleteOptions::new().with_range(end));
         let until = seq.saturating_sub(keep).saturating_add(1);
         let old = vec![
             TxnOp::delete(self.keys.state(id, 0), range(state)),
             TxnOp::delete(self.keys.log(id, 0), range(self.keys.log(id, until))),
         ];
-        self.guarded(id, epoch, old).await
+        self.guarded(own, old).await
     }
 
     pub(super) async fn forget(&self, id: &SessionId, holder: &Holder) -> Result<(), StoreError> {
@@ -254,8 +262,7 @@ impl Logs {
     }
 
     async fn folded(&self, id: &SessionId) -> Result<Option<Session>, StoreError> {
-        let mut client = self.client.clone();
-        let fold = client.get(self.keys.fold(id), None).await.map_err(failed)?;
+        let fold = self.cluster.get(self.keys.fold(id), None).await?;
         let Some(seq) = fold.kvs().first().map(|kv| count(kv.value())).transpose()? else {
             return Ok(None);
         };
@@ -263,7 +270,7 @@ impl Logs {
         let mut text = Vec::new();
         for part in 0.. {
             let key = format!("{state}{}", number(part));
-            let got = client.get(key, None).await.map_err(failed)?;
+            let got = self.cluster.get(key, None).await?;
             match got.kvs().first() {
                 Some(kv) => text.extend(kv.value()),
                 None => break,
@@ -275,8 +282,7 @@ impl Logs {
     /// Does what only the holder of an epoch may do.
     async fn guarded(
         &self,
-        id: &SessionId,
-        epoch: u64,
+        (id, epoch, holder): (&SessionId, u64, &Holder),
         operations: Vec<TxnOp>,
     ) -> Result<(), StoreError> {
         let fence = self.keys.fence(id);
@@ -285,10 +291,11 @@ impl Logs {
         if self.run(own.and_then(operations.clone())).await? {
             return Ok(());
         }
-        // The same holder with a later epoch: its own earlier one writes no more.
+        // The same holder with a later epoch: its own earlier one writes no more. Whoever has
+        // lost it meanwhile may have a greater epoch than the one who holds it now.
         let mut all = vec![TxnOp::put(fence.as_str(), number(epoch), None)];
         all.extend(operations);
-        let earlier = Txn::new().when([is(CompareOp::Less, epoch)]);
+        let earlier = Txn::new().when([is(CompareOp::Less, epoch), self.is_held_by(id, holder)]);
         match self.run(earlier.and_then(all)).await? {
             true => Ok(()),
             false => Err(StoreError::Fenced(vec![id.clone()])),
@@ -296,8 +303,7 @@ impl Logs {
     }
 
     async fn run(&self, txn: Txn) -> Result<bool, StoreError> {
-        let done = self.client.clone().txn(txn).await.map_err(failed)?;
-        Ok(done.succeeded())
+        Ok(self.cluster.txn(txn).await?.succeeded())
     }
 }
 

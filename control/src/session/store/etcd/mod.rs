@@ -1,6 +1,7 @@
 //! Many servers, one store: an etcd cluster keeps the logs, says who holds which session, and
 //! lets nobody write whom another has followed.
 
+mod cluster;
 mod keys;
 mod logs;
 mod many;
@@ -22,6 +23,7 @@ use serde_json::{Value, json};
 use tokio::runtime::{Builder, Handle, Runtime};
 
 use super::{ControlStore, Listing, Load, Move, ServerSeen, StoreError, Tell, Where};
+use cluster::Cluster;
 use keys::Keys;
 use logs::{Appended, Logs};
 use place::Keeper;
@@ -31,6 +33,9 @@ use places::Places;
 /// leases end.
 const PATIENCE: Duration = Duration::from_secs(2);
 const CONNECT: Duration = Duration::from_secs(3);
+/// How often a member that sends nothing is asked whether it lives, while it has something to
+/// answer. It hangs up on whoever asks more often than each 5 s, or with nothing else to ask.
+const KEEP_ALIVE: Duration = Duration::from_secs(6);
 
 /// Where the cluster is, and who this is.
 #[derive(Clone, Debug)]
@@ -73,11 +78,11 @@ impl Etcd {
         let wanted = options.clone();
         let thread = thread::Builder::new().name("sangam-etcd".to_owned());
         let run = move || match begin(&wanted) {
-            Ok((runtime, client)) => {
+            Ok((runtime, cluster)) => {
                 let keys = Keys::new(&wanted.prefix);
                 let places = Arc::new(Mutex::new(Places::new(&wanted)));
-                let logs = Logs::new(client.clone(), keys.clone());
-                let keeper = Keeper::new(client, keys, Arc::clone(&places), tell);
+                let logs = Logs::new(cluster.clone(), keys.clone());
+                let keeper = Keeper::new(cluster, keys, Arc::clone(&places), tell);
                 let open = (runtime.handle().clone(), logs, places);
                 // Whoever opens it waits.
                 let _ = ready.send(Ok(open));
@@ -139,10 +144,11 @@ impl ControlStore for Etcd {
             records: records.to_vec(),
         });
         let all: Vec<_> = all.collect();
-        self.ask(|logs| async move {
-            let work = all.into_iter().map(|appended| {
+        let holder = self.places().holder()?;
+        self.ask(move |logs| async move {
+            let work = all.into_iter().map(move |appended| {
                 let logs = logs.clone();
-                async move { logs.append(&appended).await }
+                async move { logs.append(&appended, &holder).await }
             });
             worst(many::all(work.collect()).await)
         })
@@ -169,8 +175,8 @@ impl ControlStore for Etcd {
     }
 
     fn compact(&mut self, session: &Session, keep: u64) -> Result<(), StoreError> {
-        let session = session.clone();
-        self.ask(move |logs| async move { logs.compact(&session, keep).await })
+        let (session, holder) = (session.clone(), self.places().holder()?);
+        self.ask(move |logs| async move { logs.compact(&session, keep, &holder).await })
     }
 
     fn forget(&mut self, id: &SessionId) -> Result<(), StoreError> {
@@ -262,19 +268,18 @@ fn worst(done: Vec<Result<(), StoreError>>) -> Result<(), StoreError> {
     }
 }
 
-fn begin(options: &EtcdOptions) -> Result<(Runtime, Client), StoreError> {
+fn begin(options: &EtcdOptions) -> Result<(Runtime, Cluster), StoreError> {
     let runtime = Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(failed)?;
-    let client = runtime.block_on(connect(options))?;
-    Ok((runtime, client))
+    let cluster = runtime.block_on(connect(options))?;
+    Ok((runtime, cluster))
 }
 
-async fn connect(options: &EtcdOptions) -> Result<Client, StoreError> {
+async fn connect(options: &EtcdOptions) -> Result<Cluster, StoreError> {
     let mut how = ConnectOptions::new()
         .with_connect_timeout(CONNECT)
         .with_timeout(PATIENCE)
-        .with_keep_alive(PATIENCE, PATIENCE)
-        .with_keep_alive_while_idle(true);
+        .with_keep_alive(KEEP_ALIVE, PATIENCE);
     if let Some((name, password)) = &options.user {
         how = how.with_user(name, password);
     }
@@ -284,10 +289,10 @@ async fn connect(options: &EtcdOptions) -> Result<Client, StoreError> {
         how = how.with_tls(TlsOptions::new().ca_certificate(Certificate::from_pem(pem)));
     }
     let client = Client::connect(&options.endpoints, Some(how)).await;
-    let mut client = client.map_err(failed)?;
+    let cluster = Cluster::new(client.map_err(failed)?);
     // It connects when it is first asked something.
-    client.get("\0", None).await.map_err(failed)?;
-    Ok(client)
+    cluster.get("\0", None).await?;
+    Ok(cluster)
 }
 
 fn failed(error: impl Display) -> StoreError {

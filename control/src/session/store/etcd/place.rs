@@ -11,8 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use etcd_client::{
-    Client, EventType, GetOptions, LeaseKeepAliveStream, LeaseKeeper, PutOptions, WatchOptions,
-    WatchStream,
+    EventType, GetOptions, LeaseKeepAliveStream, LeaseKeeper, PutOptions, WatchStream,
 };
 use sangam_session::SessionId;
 use tokio::sync::mpsc::UnboundedReceiver;
@@ -20,6 +19,7 @@ use tokio::task::{JoinError, JoinSet};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout};
 
 use super::super::{Load, Move, StoreError};
+use super::cluster::Cluster;
 use super::keys::{Keys, Live};
 use super::logs::{Holder, Logs};
 use super::places::Places;
@@ -53,11 +53,13 @@ pub(super) enum Order {
 
 /// Keeps this server's lease and looks after free sessions.
 pub(super) struct Keeper {
-    client: Client,
+    cluster: Cluster,
     keys: Keys,
     logs: Logs,
     places: Arc<Mutex<Places>>,
     tell: Sender<Move>,
+    /// A lease that was not prolonged in time, on which sessions may still hang.
+    left: Option<i64>,
     /// Since when a session is free.
     free: BTreeMap<SessionId, Instant>,
     /// Until when one is left alone.
@@ -70,6 +72,8 @@ struct Line {
     keeper: LeaseKeeper,
     answers: LeaseKeepAliveStream,
     watch: WatchStream,
+    /// The revision up to which it has told everything.
+    known: i64,
     /// Sessions that are being taken: a batch at most.
     taking: JoinSet<Batch>,
     /// When the cluster was asked to prolong the lease, until it answers.
@@ -82,17 +86,18 @@ struct Line {
 
 impl Keeper {
     pub(super) fn new(
-        client: Client,
+        cluster: Cluster,
         keys: Keys,
         places: Arc<Mutex<Places>>,
         tell: Sender<Move>,
     ) -> Self {
         Self {
-            logs: Logs::new(client.clone(), keys.clone()),
-            client,
+            logs: Logs::new(cluster.clone(), keys.clone()),
+            cluster,
             keys,
             places,
             tell,
+            left: None,
             free: BTreeMap::new(),
             spared: BTreeMap::new(),
         }
@@ -106,16 +111,20 @@ impl Keeper {
                     let lease = line.holder.lease;
                     let end = self.keep(line, &mut orders).await;
                     self.lose();
-                    // It ends by itself otherwise.
-                    let _ = self.client.lease_revoke(lease).await;
                     match end {
-                        Ok(Some(done)) => {
-                            // Whoever waited may have given up.
-                            let _ = done.send(());
+                        Ok(done) => {
+                            // It ends by itself otherwise.
+                            let _ = self.cluster.lease_revoke(lease).await;
+                            if let Some(done) = done {
+                                // Whoever waited may have given up.
+                                let _ = done.send(());
+                            }
                             return;
                         }
-                        Ok(None) => return,
-                        Err(error) => tracing::warn!(%error, "sessions are left to others"),
+                        Err(error) => {
+                            tracing::warn!(%error, "sessions are left to others");
+                            self.left = Some(lease);
+                        }
                     }
                 }
                 Ok(Err(error)) => tracing::warn!(%error, "no sessions are taken"),
@@ -127,24 +136,23 @@ impl Keeper {
 
     /// Makes this server known, and learns who is where.
     async fn begin(&mut self) -> Result<Line, StoreError> {
+        if let Some(lease) = self.left {
+            // A new leader of the cluster would let it last for seconds.
+            self.cluster.lease_revoke(lease).await?;
+            self.left = None;
+        }
         let granted_at = Instant::now();
-        let granted = self.client.lease_grant(LEASE_S, None).await;
-        let lease = granted.map_err(failed)?.id();
-        let (keeper, answers) = self.client.lease_keep_alive(lease).await.map_err(failed)?;
+        let lease = self.cluster.lease_grant(LEASE_S).await?;
+        let (keeper, answers) = self.cluster.lease_keep_alive(lease).await?;
         let server = self.places().own;
         let holder = Holder { server, lease };
         self.introduce(&holder).await?;
         let all = GetOptions::new().with_prefix();
-        let got = self.client.get(self.keys.live(), Some(all)).await;
-        let got = got.map_err(failed)?;
-        let revision = got
+        let got = self.cluster.get(self.keys.live(), Some(all)).await?;
+        let known = got
             .header()
             .map_or(0, etcd_client::ResponseHeader::revision);
-        let options = WatchOptions::new()
-            .with_prefix()
-            .with_start_revision(revision + 1);
-        let watch = self.client.watch(self.keys.live(), Some(options)).await;
-        let watch = watch.map_err(failed)?;
+        let watch = self.cluster.watch(&self.keys.live(), known + 1).await?;
         let mut places = self.places();
         places.clear();
         places.lease = Some(lease);
@@ -160,6 +168,7 @@ impl Keeper {
             keeper,
             answers,
             watch,
+            known,
             taking: JoinSet::new(),
             asked: None,
             prolonged: granted_at,
@@ -171,8 +180,7 @@ impl Keeper {
         let text = serde_json::to_vec(&self.places().introduction()).map_err(failed)?;
         let lease = PutOptions::new().with_lease(holder.lease);
         let key = self.keys.server(holder.server);
-        let put = self.client.put(key, text, Some(lease)).await;
-        put.map(drop).map_err(failed)
+        self.cluster.put(&key, text, lease).await
     }
 
     /// As long as the lease lasts; then why not, or whom to tell that it is over.
@@ -192,29 +200,39 @@ impl Keeper {
                 _ = beat.tick() => {
                     if line.asked.is_none() {
                         line.asked = Some(Instant::now());
-                        line.keeper.keep_alive().await.map_err(failed)?;
+                        // Whoever heard it no more ends the answers too.
+                        let _ = line.keeper.keep_alive().await;
                     }
                     let load = self.places().load;
                     let same = load.sessions == line.told.sessions;
                     if !same || load.busy_percent.abs_diff(line.told.busy_percent) >= BUSY_STEP {
-                        line.told = load;
-                        self.introduce(&line.holder).await?;
+                        // It is said again at the next beat if the member that was asked has died.
+                        let said = timeout(BEAT, self.introduce(&line.holder)).await;
+                        if matches!(said, Ok(Ok(()))) {
+                            line.told = load;
+                        }
                     }
                 }
-                answer = line.answers.message() => {
-                    let answer = answer.map_err(failed)?.ok_or_else(|| failed("it ended"))?;
-                    if answer.ttl() <= 0 {
+                answer = line.answers.message() => match answer {
+                    Ok(Some(answer)) if answer.ttl() <= 0 => {
                         return Err(failed("the lease has ended"));
                     }
-                    line.prolonged = line.asked.take().unwrap_or(line.prolonged);
-                }
-                news = line.watch.message() => {
-                    let news = news.map_err(failed)?.ok_or_else(|| failed("the watch ended"))?;
-                    if news.canceled() {
+                    Ok(Some(_)) => {
+                        line.prolonged = line.asked.take().unwrap_or(line.prolonged);
+                    }
+                    Ok(None) | Err(_) => self.go_on(&mut line).await?,
+                },
+                news = line.watch.message() => match news {
+                    Ok(Some(news)) if news.canceled() => {
                         return Err(failed(news.cancel_reason()));
                     }
-                    self.learn(&news, &line.holder);
-                }
+                    Ok(Some(news)) => {
+                        self.learn(&news, &line.holder);
+                        let told = news.header().map(etcd_client::ResponseHeader::revision);
+                        line.known = told.unwrap_or(line.known);
+                    }
+                    Ok(None) | Err(_) => self.go_on(&mut line).await?,
+                },
                 _ = look.tick() => self.take(&mut line),
                 Some(ended) = line.taking.join_next(), if !line.taking.is_empty() => {
                     self.took(ended, &line.holder)?;
@@ -228,6 +246,27 @@ impl Keeper {
                 },
             }
         }
+    }
+
+    /// The member that prolonged the lease or told the news is gone: another does so, and what is
+    /// held stays held, if the lease lasts until then.
+    async fn go_on(&self, line: &mut Line) -> Result<(), StoreError> {
+        // Who answers and hangs up at once is not asked all the time.
+        sleep(LOOK).await;
+        let left = BELIEF.saturating_sub(line.prolonged.elapsed());
+        let again = async {
+            let lease = self.cluster.lease_keep_alive(line.holder.lease).await?;
+            let watch = self
+                .cluster
+                .watch(&self.keys.live(), line.known + 1)
+                .await?;
+            Ok((lease, watch))
+        };
+        let again = timeout(left, again).await;
+        let again = again.map_err(|_| failed("no other member answers"))?;
+        ((line.keeper, line.answers), line.watch) = again?;
+        line.asked = None;
+        Ok(())
     }
 
     fn learn(&self, news: &etcd_client::WatchResponse, holder: &Holder) {

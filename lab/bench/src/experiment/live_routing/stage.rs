@@ -21,8 +21,8 @@ use crate::scenario::{self, Folder};
 
 /// RTP payload of a packet that has 200 bytes on the wire, as the simulator takes it.
 const PAYLOAD_LEN: u16 = 146;
-/// Until weights follow from what was measured.
-const SETTLE: Duration = Duration::from_secs(8);
+/// Until weights follow from what was measured, and links that carry nothing have rested.
+const SETTLE: Duration = Duration::from_secs(15);
 /// How long a scheduler may take to its first plan, and its brokers to follow it.
 const PLAN_PATIENCE: Duration = Duration::from_secs(30);
 const FOLLOW: Duration = Duration::from_secs(3);

@@ -15,7 +15,7 @@ use crate::record::{Kind, Record};
 /// The quickest packet is looked for in the begin of a source: later, clocks have drifted.
 const LOOK: u64 = 10_000_000_000;
 /// Sources of a recording; frames of others are left out.
-pub(super) const SOURCES_MAX: usize = 4_096;
+pub(crate) const SOURCES_MAX: usize = 4_096;
 /// Reports of a recording: 16 MiB; from the last of a source its clock is counted on.
 const REPORTS_MAX: usize = 1 << 20;
 /// No film is longer: nine years, so that times in any clock rate fit 64 bits.
@@ -28,13 +28,15 @@ const NTP_EPOCH: i64 = 2_208_988_800;
 
 /// The clocks of a recording.
 #[derive(Debug)]
-pub(super) struct Timeline {
+pub struct Timeline {
     /// By track: clock rate, and the topic's parent.
     tracks: Vec<(i64, String)>,
     sources: BTreeMap<(usize, u32), Source>,
     reports: usize,
     /// The first moment of all.
     zero: i64,
+    /// When the recording began.
+    begin: u64,
 }
 
 /// One SSRC of a track.
@@ -54,7 +56,7 @@ struct Source {
 }
 
 impl Timeline {
-    pub(super) fn new(recording: &Recording) -> Self {
+    pub(crate) fn new(recording: &Recording) -> Self {
         let track = |track: &crate::archive::Track| {
             let topic = track.info.topic.as_str();
             let parent = topic.rsplit_once('/').map_or("", |(parent, _)| parent);
@@ -66,11 +68,12 @@ impl Timeline {
             sources: BTreeMap::new(),
             reports: 0,
             zero: 0,
+            begin: recording.begin,
         }
     }
 
     /// Takes a record of the first pass.
-    pub(super) fn learn(&mut self, track: usize, record: &Record<'_>) {
+    pub(crate) fn learn(&mut self, track: usize, record: &Record<'_>) {
         if record.kind == Kind::Packet {
             let Ok(packet) = rtp::Packet::decode(record.body) else {
                 return;
@@ -106,7 +109,7 @@ impl Timeline {
     }
 
     /// Ends the first pass: puts the clocks together.
-    pub(super) fn settle(&mut self) {
+    pub(crate) fn settle(&mut self) {
         for source in self.sources.values_mut() {
             source.reports.sort_by_key(|(at, _)| *at);
         }
@@ -145,10 +148,20 @@ impl Timeline {
     }
 
     /// When a frame is to be shown, in nanoseconds since the first; `None` for unknown sources.
-    pub(super) fn time(&self, track: usize, ssrc: u32, timestamp: i64) -> Option<i64> {
+    pub(crate) fn time(&self, track: usize, ssrc: u32, timestamp: i64) -> Option<i64> {
         let source = self.sources.get(&(track, ssrc))?;
         let time = source.time(timestamp).saturating_sub(self.zero);
         Some(time.clamp(0, TIME_MAX))
+    }
+
+    /// When what a source of a track sent with this timestamp is to be shown, in nanoseconds since
+    /// the begin of the recording; `None` for a source of which no packet was seen.
+    #[must_use]
+    pub fn shown(&self, track: usize, ssrc: u32, timestamp: u32) -> Option<i64> {
+        let source = self.sources.get(&(track, ssrc))?;
+        let begin = i64::try_from(self.begin).unwrap_or(i64::MAX);
+        let time = source.time(unwrap(source.first, timestamp));
+        Some(time.saturating_sub(begin))
     }
 }
 
@@ -242,7 +255,7 @@ impl Source {
 }
 
 /// Counts a timestamp on beyond 32 bits.
-pub(super) fn unwrap(last: i64, timestamp: u32) -> i64 {
+pub(crate) fn unwrap(last: i64, timestamp: u32) -> i64 {
     last + i64::from(timestamp.wrapping_sub(last as u32) as i32)
 }
 
