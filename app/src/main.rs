@@ -24,6 +24,7 @@ mod network;
 mod output;
 mod pem;
 mod plans;
+mod replayed;
 mod sdp;
 mod sessions;
 mod stop;

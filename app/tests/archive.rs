@@ -307,6 +307,53 @@ fn a_recording_is_exported_and_replayed() {
     replays(&address, &place);
 }
 
+#[test]
+fn a_reliable_topic_is_recorded_and_replayed_as_one() {
+    const READINGS: u64 = 400;
+    let broker = Broker::start(&[]);
+    let folder = TempDir::new().unwrap();
+    let (place, address) = (folder.path().display().to_string(), broker.udp.to_string());
+    let recorder = ["record", "--reliable", "plant/readings", "--name", "shift"];
+    let rest = ["--json", "--from", &address, "--archive", &place];
+    let mut recorder = Running::start(sangam(&[&recorder[..], &rest].concat()));
+    assert_eq!(recorder.json_line()["event"], "begin");
+
+    let sensor = ["publish", "--reliable", "--topic", "plant/readings"];
+    let mut sensor = Running::told(sangam(&[&sensor[..], &["--to", &address]].concat()));
+    let mut input = sensor.child.stdin.take().unwrap();
+    for number in 1..=READINGS {
+        writeln!(input, "{}", reading(number)).unwrap();
+    }
+    drop(input);
+    assert_eq!(sensor.end().0, 0);
+    recorder.counts("packets", READINGS);
+    recorder.signal("INT");
+    let (code, said) = recorder.end();
+    assert_eq!(code, 0, "{said}");
+
+    let replay = ["replay", "shift", "--json", "--below", "again"];
+    let rest = ["--to", &address, "--archive", &place];
+    let (code, said) = Running::start(sangam(&[&replay[..], &rest].concat())).end();
+    assert_eq!(code, 0, "{said}");
+    let summary = lines(&said).pop().unwrap();
+    let counts = ["packets", "failed", "unheld"].map(|count| summary[count].as_u64());
+    assert_eq!(counts, [Some(READINGS), Some(0), Some(0)]);
+
+    // Whoever comes only now has all of it.
+    let (most, count) = ("1000000", READINGS.to_string());
+    let play = ["play", "--reliable", "--topic", "again/plant/readings"];
+    let rest = ["--from", &address, "--replay", most, "--events", &count];
+    let late = run(&[&play[..], &rest, &["--seconds", "30"]].concat());
+    assert!(late.status.success(), "{}", text(&late.stderr));
+    let wanted: Vec<_> = (1..=READINGS).map(reading).collect();
+    assert_eq!(text(&late.stdout).lines().collect::<Vec<_>>(), wanted);
+}
+
+/// What a sensor says.
+fn reading(number: u64) -> String {
+    format!("reading {number}: {} mbar", 1_000 + number % 17)
+}
+
 /// What was recorded comes again, elsewhere.
 #[track_caller]
 fn replays(address: &str, place: &str) {

@@ -4,101 +4,22 @@
 #![allow(clippy::unwrap_used, reason = "helpers of a test fail like a test")]
 
 mod common;
+#[path = "common/drawing.rs"]
+mod drawing;
 
 use std::io::Write;
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use common::{Broker, Running, run, sangam, text};
+use drawing::Page;
 use serde_json::{Value, json};
-use tokio_tungstenite::tungstenite::client::IntoClientRequest;
-use tokio_tungstenite::tungstenite::{self, Message, WebSocket};
+use tokio_tungstenite::tungstenite::Message;
 
 const PATIENCE: Duration = Duration::from_secs(20);
 /// Bytes of an event at most.
 const EVENT_LEN_MAX: usize = 65_536;
-
-/// What a page has at its end.
-struct Page(WebSocket<TcpStream>);
-
-impl Page {
-    /// The WebSocket, or the status of the refusal.
-    fn dial(http: SocketAddr, at: &str, origin: Option<&str>) -> Result<Self, u16> {
-        let stream = TcpStream::connect(http).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        let url = format!("ws://{http}/v1/boards/{at}");
-        let mut request = url.into_client_request().unwrap();
-        if let Some(origin) = origin {
-            request
-                .headers_mut()
-                .insert("Origin", origin.parse().unwrap());
-        }
-        match tungstenite::client(request, stream) {
-            Ok((socket, _)) => Ok(Self(socket)),
-            Err(tungstenite::HandshakeError::Failure(tungstenite::Error::Http(answer))) => {
-                Err(answer.status().as_u16())
-            }
-            Err(error) => panic!("{error}"),
-        }
-    }
-
-    /// An open board, of a member of `acme/weekly`.
-    #[track_caller]
-    fn open(broker: &Broker, member: &str) -> Self {
-        let at = format!("acme/weekly/main/{member}");
-        let mut page = Self::dial(broker.http, &at, None).unwrap();
-        page.say(&json!({ "type": "open" }));
-        assert_eq!(page.word()["type"], "open");
-        page
-    }
-
-    fn say(&mut self, word: &Value) {
-        self.0.send(Message::text(word.to_string())).unwrap();
-    }
-
-    fn draw(&mut self, event: &[u8]) {
-        self.0.send(Message::binary(event.to_vec())).unwrap();
-    }
-
-    /// The next word or event.
-    #[track_caller]
-    fn next(&mut self) -> Message {
-        loop {
-            match self.0.read().unwrap() {
-                Message::Ping(_) | Message::Pong(_) => {}
-                message => return message,
-            }
-        }
-    }
-
-    #[track_caller]
-    fn word(&mut self) -> Value {
-        let message = self.next();
-        serde_json::from_str(message.to_text().unwrap()).unwrap()
-    }
-
-    /// Waits until everything that was kept has come: the events of it.
-    #[track_caller]
-    fn live(&mut self) -> Vec<Vec<u8>> {
-        let mut events = Vec::new();
-        loop {
-            match self.next() {
-                Message::Binary(event) => events.push(event.to_vec()),
-                Message::Text(word) if word.contains("\"live\"") => return events,
-                message => panic!("{message:?}"),
-            }
-        }
-    }
-
-    #[track_caller]
-    fn event(&mut self) -> Vec<u8> {
-        match self.next() {
-            Message::Binary(event) => event.to_vec(),
-            message => panic!("{message:?}"),
-        }
-    }
-}
 
 /// How often a broker refused something for a reason.
 fn refused(broker: &Broker, reason: &str) -> u64 {

@@ -76,6 +76,7 @@ fn example(path: &str, name: &str, peer: &str) -> String {
         ("member", _) => "m1",
         ("service", _) => "mixer",
         ("recorder", _) => "archive-1",
+        ("since" | "order", _) => "7",
         ("topic", _) => "demo/anna",
         ("broker", _) => "0000beef",
         ("id", _) => peer,

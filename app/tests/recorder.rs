@@ -3,128 +3,26 @@
 #![allow(clippy::unwrap_used, reason = "helpers of a test fail like a test")]
 
 mod common;
+#[path = "common/drawing.rs"]
+mod drawing;
+#[path = "common/recorded.rs"]
+mod recorded;
 
-use std::io::Write;
 use std::path::Path;
-use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use common::{Broker, Running, sangam};
-use sangam_client::{Client, ClientOptions, Outgoing, Publisher, Received, Target};
-use sangam_model::{Class, Filter, MediaInfo, Topic};
+use common::Broker;
+use drawing::Page;
+use recorded::{
+    NAME, PACE, PATIENCE, ask, broker, client, is_recorded, publisher, recorder, recordings, say,
+    session, speaker, until,
+};
+use sangam_archive::Archive;
+use sangam_client::{Client, Received, ReliableEvent};
+use sangam_model::{Filter, Topic};
 use sangam_wire::Event;
-use serde_json::{Value, json};
+use serde_json::json;
 use tempfile::TempDir;
-
-const PATIENCE: Duration = Duration::from_secs(30);
-const PACE: Duration = Duration::from_millis(20);
-const NAME: &str = "acme/weekly";
-
-/// A broker with a session, and no recorder in its process.
-fn broker() -> Broker {
-    let mut command = Broker::command(&[]);
-    command.env("SANGAM_SESSIONS_ARCHIVE", "");
-    Broker::of(command)
-}
-
-#[track_caller]
-fn session(broker: &Broker, args: &[&str]) -> Value {
-    common::session(broker, args).unwrap_or_else(|wrong| panic!("{args:?}: {wrong}"))
-}
-
-#[track_caller]
-fn ask(broker: &Broker, command: &Value) {
-    session(broker, &["do", NAME, &command.to_string()]);
-}
-
-fn recorder(broker: &Broker, archive: &Path) -> Running {
-    let (server, from) = (format!("http://{}", broker.http), broker.udp.to_string());
-    let archive = archive.display().to_string();
-    let args = [
-        "archive",
-        "recorder",
-        "--archive",
-        &archive,
-        "--server",
-        &server,
-    ];
-    Running::start(sangam(&[&args[..], &["--from", &from]].concat()))
-}
-
-/// A member that holds the floor for sound.
-fn speaker(broker: &Broker) -> Running {
-    let invited = session(
-        broker,
-        &["invite", NAME, "--identity", "anna", "--role", "presenter"],
-    );
-    let server = format!("http://{}", broker.http);
-    let mut command = sangam(&["session", "--server", &server, "join", NAME]);
-    command.env("SANGAM_TOKEN", invited["token"].as_str().unwrap());
-    command.stdin(Stdio::piped());
-    let mut member = Running::start(command);
-    say(&mut member, json!({ "do": "request", "medium": "audio" }));
-    member
-}
-
-fn say(member: &mut Running, mut command: Value) {
-    command["id"] = json!(7);
-    writeln!(member.child.stdin.as_mut().unwrap(), "{command}").unwrap();
-    while member.json_line()["id"] != 7 {}
-}
-
-fn client(broker: &Broker) -> Client {
-    let mut client = Client::connect(Target::Udp(broker.udp), ClientOptions::default()).unwrap();
-    client.wait_up(PATIENCE).unwrap();
-    client
-}
-
-fn publisher(client: &mut Client, member: &str) -> Publisher {
-    let topic = Topic::new(&format!("{NAME}/main/audio/{member}")).unwrap();
-    let opus = MediaInfo {
-        class: Class::Audio,
-        payload_type: 111,
-        channels: 2,
-        clock_rate: 48_000,
-        encoding: "opus".to_owned(),
-        fmtp: String::new(),
-    };
-    client.publish(&topic, opus, PATIENCE).unwrap()
-}
-
-/// Sends a packet again and again until the session looks as wanted.
-#[track_caller]
-fn until(broker: &Broker, sound: &mut Publisher, wanted: impl Fn(&Value) -> bool) -> Value {
-    let begin = Instant::now();
-    loop {
-        sound.send(Outgoing::new(b"a packet of sound")).unwrap();
-        let shown = session(broker, &["show", NAME]);
-        if wanted(&shown) {
-            return shown;
-        }
-        assert!(begin.elapsed() < PATIENCE, "{shown}");
-        std::thread::park_timeout(PACE);
-    }
-}
-
-fn is_recorded(shown: &Value) -> bool {
-    shown["services"][0]["ready"] == true
-}
-
-/// So many recordings of the session, once they are there.
-#[track_caller]
-fn recordings(broker: &Broker, wanted: usize) -> Vec<Value> {
-    let begin = Instant::now();
-    loop {
-        let (_, text) = broker.get(&format!("/v1/sessions/{NAME}/recordings"));
-        let list: Value = serde_json::from_str(&text).unwrap();
-        let list = list["recordings"].as_array().unwrap().clone();
-        if list.len() >= wanted {
-            return list;
-        }
-        assert!(begin.elapsed() < PATIENCE, "{text}");
-        std::thread::park_timeout(PACE);
-    }
-}
 
 /// The topic on which this comes.
 #[track_caller]
@@ -219,4 +117,132 @@ fn a_recorder_that_is_killed_is_missed_and_another_goes_on() {
     ask(&broker, &json!({ "do": "stop" }));
     second.signal("INT");
     assert_eq!(second.end().0, 0);
+}
+
+/// When each event of the board came, in milliseconds since the begin of the only recording.
+fn drawn(archive: &Path) -> Vec<u64> {
+    let archive = Archive::new(archive);
+    let recording = archive.recordings().unwrap().pop().unwrap();
+    let mut tracks = recording.tracks.iter();
+    let board = tracks.position(|track| track.info.topic.as_str().ends_with("/main/board"));
+    let mut times = Vec::new();
+    let read = recording.read(&archive.reader(), |track, record| {
+        if Some(track) == board {
+            times.push((record.time - recording.begin) / 1_000_000);
+        }
+        true
+    });
+    read.unwrap();
+    times
+}
+
+/// Goes to a place in what is replayed, without playing; the number of that order.
+#[track_caller]
+fn go(broker: &Broker, position_ms: u64) -> u64 {
+    ask(
+        broker,
+        &json!({ "do": "play", "playing": false, "position_ms": position_ms }),
+    );
+    let shown = session(broker, &["show", NAME]);
+    shown["replay"]["order"].as_u64().unwrap()
+}
+
+/// So many events of what was drawn, whatever else is said between them.
+#[track_caller]
+fn strokes(page: &mut Page, wanted: usize) -> Vec<Vec<u8>> {
+    let mut events = Vec::new();
+    while events.len() < wanted {
+        let message = page.next();
+        if message.is_binary() {
+            events.push(message.into_data().to_vec());
+        }
+    }
+    events
+}
+
+/// What comes on the topic of the replayed board, by the order in front of it, until this event of
+/// this order has come.
+#[track_caller]
+fn turns(viewer: &mut Client, last: (u64, &[u8])) -> Vec<(u64, Vec<u8>)> {
+    let begin = Instant::now();
+    let mut all: Vec<(u64, Vec<u8>)> = Vec::new();
+    while all.last().map(|(order, event)| (*order, &event[..])) != Some(last) {
+        assert!(begin.elapsed() < PATIENCE, "{all:?}");
+        if let Some(Received::Reliable(ReliableEvent::Received { payload, .. })) = viewer.recv(PACE)
+        {
+            let order = u64::from_be_bytes(payload[8..16].try_into().unwrap());
+            all.push((order, payload[16..].to_vec()));
+        }
+    }
+    all
+}
+
+#[test]
+fn what_was_drawn_comes_at_its_moment_and_a_seek_shows_the_board_of_then() {
+    let broker = broker();
+    session(&broker, &["create", NAME]);
+    let folder = TempDir::new().unwrap();
+    let mut member = speaker(&broker);
+    let mut sender = client(&broker);
+    let mut sound = publisher(&mut sender, "m1");
+    ask(&broker, &json!({ "do": "record", "on": true }));
+    let recorder = recorder(&broker, folder.path());
+    until(&broker, &mut sound, is_recorded);
+    say(&mut member, json!({ "do": "request", "medium": "board" }));
+    let mut ours = Page::open(&broker, "m1");
+    ours.live();
+    for stroke in [&b"one"[..], b"two"] {
+        ours.draw(stroke);
+        assert_eq!(ours.event(), stroke);
+        let begin = Instant::now();
+        until(&broker, &mut sound, |_| {
+            begin.elapsed() > Duration::from_secs(2)
+        });
+    }
+    ask(&broker, &json!({ "do": "record", "on": false }));
+    let list = recordings(&broker, 1);
+    let [one, two] = drawn(folder.path())[..] else {
+        panic!("not two strokes")
+    };
+
+    let mut viewer = client(&broker);
+    let topic = Topic::new(&format!("{NAME}/main/replay")).unwrap();
+    viewer.subscribe_reliable(&topic, u32::MAX).unwrap();
+    ask(
+        &broker,
+        &json!({ "do": "replay", "recording": list[0]["id"] }),
+    );
+    let shown = until(&broker, &mut sound, |shown| {
+        shown["replay"]["length_ms"].is_u64()
+    });
+    let number = |key: &str| shown["replay"][key].as_u64().unwrap();
+    let (since, first, length) = (number("since_ms"), number("order"), number("length_ms"));
+    let open = |order| Page::greet(&broker, &format!("{NAME}/main/m1/{since}/{order}"));
+    let (mut past, word) = open(first);
+    assert_eq!(
+        (&word["type"], &word["draws"]),
+        (&json!("open"), &json!(false))
+    );
+    assert_eq!(strokes(&mut past, 2), [b"one", b"two"]);
+    // Nobody draws there, and what people draw is theirs.
+    past.draw(b"mine");
+    while past.word()["code"] != "floor" {}
+    ours.draw(b"three");
+    assert_eq!(ours.event(), b"three");
+
+    let back = go(&broker, one.midpoint(two));
+    assert_eq!(strokes(&mut open(back).0, 1), [b"one"]);
+    let forth = go(&broker, length);
+    assert_eq!(strokes(&mut open(forth).0, 2), [b"one", b"two"]);
+    let all = turns(&mut viewer, (forth, b"two"));
+    let of = |order| {
+        let of = all.iter().filter(|(turn, _)| *turn == order);
+        of.map(|(_, event)| &event[..]).collect::<Vec<_>>()
+    };
+    assert_eq!(of(first), [b"one", b"two"]);
+    assert_eq!(of(back), [b"one"]);
+    assert_eq!(of(forth), [b"one", b"two"]);
+    assert!(Page::dial(broker.http, "acme/weekly/main/m1/-1/7", None).is_err());
+    recorder.signal("INT");
+    assert_eq!(recorder.end().0, 0);
 }

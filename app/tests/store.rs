@@ -89,6 +89,7 @@ impl Stage {
         let recording = RecordingId(7);
         log.begin(recording, name, 0).unwrap();
         let track = log.track(TrackInfo {
+            reliable: false,
             recording,
             topic: Topic::new("test/tone").unwrap(),
             media: MediaInfo {

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use crate::catalogue::Catalogue;
 use crate::index::Index;
 use crate::medium::{Folder, Medium};
-use crate::record::{Kind, Record, RecordingId, TrackInfo};
+use crate::record::{ANNOTATIONS, Kind, Record, RecordingId, TrackInfo};
 use crate::segment::{self, Gaps};
 use crate::store::StorePlace;
 
@@ -199,6 +199,14 @@ impl Recording {
     #[must_use]
     pub fn packets(&self) -> u64 {
         self.tracks.iter().map(|track| track.packets).sum()
+    }
+
+    /// How much was said of it by those who watched it, at most.
+    #[must_use]
+    pub fn annotated(&self) -> u64 {
+        let mut tracks = self.tracks.iter();
+        let track = tracks.find(|track| track.number == ANNOTATIONS);
+        track.map_or(0, |track| track.packets)
     }
 
     /// Bytes of all tracks.

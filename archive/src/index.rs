@@ -263,6 +263,7 @@ mod tests {
             index.take(&Record::new(Kind::Recording, 0, &body), 0);
         }
         let info = TrackInfo {
+            reliable: false,
             recording: RecordingId(0),
             topic: Topic::new(&"t".repeat(TOPIC_LEN_MAX)).unwrap(),
             media: MediaInfo {

@@ -19,9 +19,14 @@
 //! [`export::export`] writes Matroska, WebM or fragmented MP4 without a codec touching the media;
 //! [`Replay`] gives every packet back at its time.
 //!
+//! # Annotations
+//! What people say while they watch a recording is added to it as one more track:
+//! [`Archive::annotate`].
+//!
 //! # Nodes
 //! Films may lie on several [`nodes`], which read each other's blocks.
 
+mod annotations;
 mod archive;
 pub mod blocks;
 pub mod bucket;
@@ -40,6 +45,7 @@ pub mod segment;
 mod store;
 mod timeline;
 
+pub use annotations::{ANNOTATION_LEN_MAX, ANNOTATIONS_MAX, Annotation, annotations, web_vtt};
 pub use archive::{Archive, Recording, Track, recordings, repair};
 pub use catalogue::Catalogue;
 pub use index::{

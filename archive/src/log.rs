@@ -13,7 +13,9 @@ use std::time::Duration;
 
 use crate::index::{Index, RECORDINGS_MAX};
 use crate::medium::{Medium, segment_name};
-use crate::record::{Kind, MAGIC, NAME_LEN_MAX, Record, RecordingId, TrackInfo, recording_body};
+use crate::record::{
+    ANNOTATIONS, Kind, MAGIC, NAME_LEN_MAX, Record, RecordingId, TrackInfo, recording_body,
+};
 use crate::segment::trailer;
 
 /// A segment of so many bytes is ended: small enough to be read whole, large enough for an object
@@ -53,6 +55,8 @@ pub struct Log {
     began: Option<u64>,
     recordings: BTreeMap<RecordingId, (String, u64)>,
     tracks: Vec<TrackInfo>,
+    /// The track of [`ANNOTATIONS`], where they are what is written.
+    annotations: Option<TrackInfo>,
     packets: u64,
     dropped: u64,
     writer: Writer,
@@ -75,6 +79,7 @@ impl Log {
             began: None,
             recordings: BTreeMap::new(),
             tracks: Vec::new(),
+            annotations: None,
             packets: 0,
             dropped: 0,
             writer: Writer::start(Box::new(medium))?,
@@ -113,6 +118,11 @@ impl Log {
     pub fn track(&mut self, info: TrackInfo) -> u32 {
         self.tracks.push(info);
         self.tracks.len() as u32
+    }
+
+    /// What [`ANNOTATIONS`] is the track of.
+    pub(crate) fn annotate(&mut self, info: TrackInfo) {
+        self.annotations = Some(info);
     }
 
     /// Takes a packet, data or RTCP of a track. What comes while [`WAITING_MAX`] bytes wait for
@@ -191,7 +201,10 @@ impl Log {
             self.open(record.time);
         }
         if record.track != 0 && !self.index.has(record.track) {
-            let info = self.tracks.get(record.track as usize - 1);
+            let info = match record.track {
+                ANNOTATIONS => self.annotations.as_ref(),
+                track => self.tracks.get(track as usize - 1),
+            };
             if let Some(body) = info.map(TrackInfo::body) {
                 let declaration = Record {
                     track: record.track,

@@ -11,8 +11,14 @@ pub const BODY_LEN_MAX: usize = 1 << 24;
 pub const NAME_LEN_MAX: usize = 255;
 /// First body of every segment, with the version of the format at its end.
 pub const MAGIC: [u8; 12] = *b"SANGAM LOG\x00\x01";
+/// Number of the track of annotations, which others write than the recorder. Its own have low
+/// numbers.
+pub(crate) const ANNOTATIONS: u32 = 1 << 31;
 /// Where the checksum stands; it covers what is behind it.
 const CHECKED_FROM: usize = 8;
+
+/// Of a track's declaration: its events came by a reliable topic.
+const RELIABLE: u8 = 1;
 
 /// What a record is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,6 +81,8 @@ pub struct TrackInfo {
     pub topic: Topic,
     /// What it carries.
     pub media: MediaInfo,
+    /// Whether these are events of a reliable topic, which come once and in order again.
+    pub reliable: bool,
 }
 
 impl Kind {
@@ -174,7 +182,8 @@ impl TrackInfo {
     pub fn body(&self) -> Vec<u8> {
         let media = &self.media;
         let mut body = self.recording.0.to_be_bytes().to_vec();
-        body.extend([media.class as u8, media.payload_type, media.channels, 0]);
+        let bits = if self.reliable { RELIABLE } else { 0 };
+        body.extend([media.class as u8, media.payload_type, media.channels, bits]);
         body.extend(media.clock_rate.to_be_bytes());
         for text in [self.topic.as_str(), &media.encoding, &media.fmtp] {
             // Their own limits lie below.
@@ -188,7 +197,7 @@ impl TrackInfo {
     #[must_use]
     pub fn read(body: &[u8]) -> Option<Self> {
         let (recording, rest) = body.split_first_chunk()?;
-        let ([class, payload_type, channels, _], rest) = rest.split_first_chunk()?;
+        let ([class, payload_type, channels, bits], rest) = rest.split_first_chunk()?;
         let (clock_rate, mut rest) = rest.split_first_chunk()?;
         let topic = text(&mut rest, TOPIC_LEN_MAX)?;
         let encoding = text(&mut rest, ENCODING_LEN_MAX)?.to_owned();
@@ -205,6 +214,8 @@ impl TrackInfo {
         Some(Self {
             recording: RecordingId(u64::from_be_bytes(*recording)),
             topic: Topic::new(topic).ok()?,
+            // Only data can be.
+            reliable: bits & RELIABLE != 0 && media.class == Class::Data,
             media,
         })
     }
@@ -267,11 +278,23 @@ mod tests {
                 encoding: "H264".to_owned(),
                 fmtp: "packetization-mode=1".to_owned(),
             },
+            reliable: false,
         };
         assert_eq!(TrackInfo::read(&info.body()), Some(info.clone()));
         for end in 0..info.body().len() {
             assert_eq!(TrackInfo::read(&info.body()[..end]), None);
         }
+        let reading = TrackInfo {
+            media: MediaInfo::data(),
+            reliable: true,
+            ..info.clone()
+        };
+        assert_eq!(TrackInfo::read(&reading.body()), Some(reading));
+        let picture = TrackInfo {
+            reliable: true,
+            ..info.clone()
+        };
+        assert_eq!(TrackInfo::read(&picture.body()), Some(info));
     }
 
     proptest! {

@@ -73,7 +73,7 @@ impl Recorder {
 
     /// Takes note of a stream whose events may come: also of those that came before.
     pub fn announced(&mut self, stream: StreamId, topic: Topic, media: MediaInfo) {
-        if let Some(track) = self.track(topic, media) {
+        if let Some(track) = self.track((topic, false), media) {
             if self.streams.insert(stream, track).is_none() {
                 self.announced.push_back(stream);
             }
@@ -117,7 +117,7 @@ impl Recorder {
 
     /// Takes an event of a reliable topic.
     pub fn data(&mut self, topic: &Topic, payload: &[u8], now: u64) {
-        let Some(track) = self.track(topic.clone(), MediaInfo::data()) else {
+        let Some(track) = self.track((topic.clone(), true), MediaInfo::data()) else {
             self.counts.unknown += 1;
             return;
         };
@@ -157,12 +157,14 @@ impl Recorder {
         counts
     }
 
-    /// The track of a topic: the same one when its publisher comes back with the same media.
-    fn track(&mut self, topic: Topic, media: MediaInfo) -> Option<u32> {
+    /// The track of a topic: the same one when its publisher comes back with the same media. One
+    /// topic may carry events and be reliable as well, which have nothing to do with each other.
+    fn track(&mut self, (topic, reliable): (Topic, bool), media: MediaInfo) -> Option<u32> {
         let info = TrackInfo {
             recording: self.id,
             topic,
             media,
+            reliable,
         };
         let known = self.tracks.iter().position(|known| *known == info);
         if let Some(place) = known {

@@ -8,10 +8,11 @@ use std::time::Duration;
 
 use sangam_model::Class;
 
+use crate::annotations::annotations;
 use crate::archive::{Recording, Track};
 use crate::index::POINT_EVERY;
 use crate::medium::Medium;
-use crate::record::Kind;
+use crate::record::{ANNOTATIONS, Kind};
 use crate::segment::{self, Gaps};
 use crate::timeline::Timeline;
 use back::Back;
@@ -36,6 +37,8 @@ pub struct Replay<M> {
     offset: u64,
     back: Back,
     gaps: Gaps,
+    /// What was said of it later, in the order of places; none before it is looked for.
+    said: Option<VecDeque<Replayed>>,
 }
 
 /// A packet, RTCP compound or piece of data of a recording.
@@ -67,6 +70,7 @@ impl<M: Medium> Replay<M> {
             offset: 0,
             back: Back::default(),
             gaps: Gaps::default(),
+            said: None,
         }
     }
 
@@ -96,6 +100,14 @@ impl<M: Medium> Replay<M> {
     /// # Errors
     /// Of the medium.
     pub fn seek(&mut self, to: Duration, tracks: &[usize]) -> io::Result<Duration> {
+        let found = self.find(to, tracks)?;
+        let mut said = self.look_for_said()?;
+        said.retain(|one| one.at >= found);
+        self.said = Some(said);
+        Ok(found)
+    }
+
+    fn find(&mut self, to: Duration, tracks: &[usize]) -> io::Result<Duration> {
         let begin = self.recording.begin;
         let target = begin.saturating_add(u64::try_from(to.as_nanos()).unwrap_or(u64::MAX));
         let wanted = tracks.iter();
@@ -166,13 +178,18 @@ impl<M: Medium> Replay<M> {
         Ok(timeline)
     }
 
-    /// Pieces of data of a track, given by its place, with when they came: the first `most`. Reads
-    /// where its index says that there is something, and no more.
+    /// Pieces of data of a track, given by its place, with when they came: the first so many, of so
+    /// many bytes in all. Reads where its index says that there is something, and no more.
     ///
     /// # Errors
     /// Of the medium.
-    pub fn data(&self, track: usize, most: usize) -> io::Result<Vec<(Duration, Vec<u8>)>> {
+    pub fn data(
+        &self,
+        track: usize,
+        (most, bytes): (usize, usize),
+    ) -> io::Result<Vec<(Duration, Vec<u8>)>> {
         let mut found = Vec::new();
+        let mut left = bytes;
         let Some(track) = self.recording.tracks.get(track) else {
             return Ok(found);
         };
@@ -194,6 +211,11 @@ impl<M: Medium> Replay<M> {
                         return false;
                     }
                     if record.track == track.number && record.kind == Kind::Packet {
+                        let Some(rest) = left.checked_sub(record.body.len()) else {
+                            left = 0;
+                            return false;
+                        };
+                        left = rest;
                         let at = record.time.saturating_sub(self.recording.begin);
                         found.push((Duration::from_nanos(at), record.body.to_vec()));
                     }
@@ -209,9 +231,19 @@ impl<M: Medium> Replay<M> {
     /// # Errors
     /// Of the medium.
     pub fn pull(&mut self) -> io::Result<Option<Replayed>> {
+        self.read_ahead()?;
+        let next = self.ahead.front().map_or(Duration::MAX, |next| next.at);
+        let said = self.said()?;
+        if said.front().is_some_and(|one| one.at <= next) {
+            return Ok(said.pop_front());
+        }
+        Ok(self.ahead.pop_front())
+    }
+
+    fn read_ahead(&mut self) -> io::Result<()> {
         while self.ahead.is_empty() {
             let Some(name) = self.recording.segments.get(self.segment) else {
-                return Ok(None);
+                return Ok(());
             };
             let (recording, ahead) = (&self.recording, &mut self.ahead);
             let scanned = segment::scan(&self.medium, name, self.offset, |record, _| {
@@ -220,7 +252,9 @@ impl<M: Medium> Replay<M> {
                 }
                 let mut tracks = recording.tracks.iter();
                 let track = tracks.position(|track| track.number == record.track);
-                let is_media = matches!(record.kind, Kind::Packet | Kind::Rtcp);
+                // Annotations stand behind everything, in no order.
+                let is_media =
+                    matches!(record.kind, Kind::Packet | Kind::Rtcp) && record.track != ANNOTATIONS;
                 if let Some(track) = track.filter(|_| is_media) {
                     ahead.push_back(Replayed {
                         at: Duration::from_nanos(record.time.saturating_sub(recording.begin)),
@@ -240,7 +274,35 @@ impl<M: Medium> Replay<M> {
                 self.offset = 0;
             }
         }
-        Ok(self.ahead.pop_front())
+        Ok(())
+    }
+
+    /// What was said of it later and was not given back yet.
+    fn said(&mut self) -> io::Result<&mut VecDeque<Replayed>> {
+        let said = match self.said.take() {
+            Some(said) => said,
+            None => self.look_for_said()?,
+        };
+        Ok(self.said.insert(said))
+    }
+
+    fn look_for_said(&self) -> io::Result<VecDeque<Replayed>> {
+        let mut tracks = self.recording.tracks.iter();
+        let Some(track) = tracks.position(|track| track.number == ANNOTATIONS) else {
+            return Ok(VecDeque::new());
+        };
+        let said = annotations(&self.medium, &self.recording)?.into_iter();
+        let said = said.map(|one| {
+            Ok(Replayed {
+                at: Duration::from_millis(one.position_ms),
+                track,
+                is_rtcp: false,
+                flags: 0,
+                layer: 0,
+                payload: serde_json::to_vec(&one)?,
+            })
+        });
+        said.collect()
     }
 }
 
@@ -271,6 +333,7 @@ mod tests {
 
     fn track(class: Class) -> TrackInfo {
         TrackInfo {
+            reliable: false,
             recording: RecordingId(7),
             topic: Topic::new(&format!("test/{}", class.name())).unwrap(),
             media: MediaInfo {
@@ -344,9 +407,10 @@ mod tests {
         log.close(BEGIN + 60 * S);
         let recording = archive.recordings().unwrap().remove(0);
         let replay = Replay::new(archive.reader(), recording);
-        assert_eq!(replay.data(1, 100).unwrap(), said);
-        assert_eq!(replay.data(1, 4).unwrap(), said[..4]);
-        assert_eq!(replay.data(2, 100).unwrap(), []);
+        assert_eq!(replay.data(1, (100, 1_000)).unwrap(), said);
+        assert_eq!(replay.data(1, (4, 1_000)).unwrap(), said[..4]);
+        assert_eq!(replay.data(1, (100, 17)).unwrap(), said[..2]);
+        assert_eq!(replay.data(2, (100, 1_000)).unwrap(), []);
     }
 
     #[test]

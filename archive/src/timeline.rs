@@ -282,6 +282,7 @@ mod tests {
         let track = |number| Track {
             number,
             info: TrackInfo {
+                reliable: false,
                 recording: RecordingId(1),
                 topic: Topic::new("a/b").unwrap(),
                 media: media.clone(),

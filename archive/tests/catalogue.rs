@@ -30,6 +30,7 @@ fn begin(archive: &Archive, life: u32, ids: &[u64]) -> Log {
         log.begin(recording, &format!("recording {}", id % 1_000), *id)
             .unwrap();
         let track = log.track(TrackInfo {
+            reliable: false,
             recording,
             topic: Topic::new(&format!("test/{id}")).unwrap(),
             media: MediaInfo::data(),
@@ -83,6 +84,7 @@ fn the_catalogue_says_what_the_segments_say() {
     // The one that goes on has more of it now.
     assert_eq!(long.find("recording 13").unwrap()[0].packets(), 1);
     let track = log.track(TrackInfo {
+        reliable: false,
         recording: RecordingId(13),
         topic: Topic::new("test/more").unwrap(),
         media: MediaInfo::data(),

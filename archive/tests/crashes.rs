@@ -155,6 +155,7 @@ fn log(disk: &Disk) -> (Log, u32) {
     let mut log = Log::new(disk.clone(), (1, 2)).unwrap();
     log.begin(ID, "test", 0).unwrap();
     let track = log.track(TrackInfo {
+        reliable: false,
         recording: ID,
         topic: Topic::new("a/b").unwrap(),
         media: MediaInfo::data(),

@@ -33,6 +33,7 @@ fn record(senders: &[&Sender]) -> TempDir {
     let mut packets: Vec<(u32, &Sent)> = Vec::new();
     for sender in senders {
         let track = log.track(TrackInfo {
+            reliable: false,
             recording: id,
             topic: sender.topic.clone(),
             media: sender.media.clone(),

@@ -4,7 +4,7 @@ import type { Page } from "playwright-core";
 import type { Person } from "./people";
 import { until } from "./senses";
 
-export const board = (one: Person) => one.page.getByRole("region", { name: "Whiteboard" });
+export const board = (one: Person) => one.page.getByRole("region", { name: "Whiteboard", exact: true });
 
 /** Opens the board, and waits until this one may draw, or may not. */
 export async function opens(one: Person, may: string): Promise<void> {

@@ -55,6 +55,12 @@ impl Running {
         panic!("{wanted}: {}", self.json_line());
     }
 
+    /// One that reads what the test says.
+    pub(crate) fn told(mut command: Command) -> Self {
+        command.stdin(Stdio::piped());
+        Self::start(command)
+    }
+
     pub(crate) fn start(mut command: Command) -> Self {
         let mut child = command
             .stdout(Stdio::piped())

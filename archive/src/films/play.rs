@@ -55,6 +55,7 @@ impl Film {
             fmtp: String::new(),
         };
         let info = TrackInfo {
+            reliable: false,
             recording: id,
             topic: Topic::new("film").ok()?,
             media,

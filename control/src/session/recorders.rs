@@ -3,13 +3,15 @@
 //! A recorder comes by itself, says what it does and has, and is told what it has to do. It asks
 //! again and again; whoever is silent for [`sangam_session::limits::LEASE_MS`] is taken for gone.
 
-use sangam_session::{Person, Playing, Said, SessionId};
+use sangam_session::{Annotation, Person, Playing, Said, SessionId};
 use serde::{Deserialize, Serialize};
 
 /// Recordings of one recorder that are listed, the newest of them.
 pub(super) const LISTED_MAX: usize = 500;
 /// Sessions that one recorder records, and in which it replays.
 pub(super) const TASKS_MAX: usize = 64;
+/// Annotations that a recorder tells it has written down, and that it is given at once.
+pub(super) const KEPT_MAX: usize = 200;
 
 /// What a recorder says.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -32,6 +34,19 @@ pub struct Beat {
     /// Its recordings.
     #[serde(default)]
     pub recordings: Vec<Listed>,
+    /// Annotations that are part of their recordings now.
+    #[serde(default)]
+    pub kept: Vec<Kept>,
+}
+
+/// An annotation that a recorder has written down.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Kept {
+    tenant: String,
+    name: String,
+    /// The number of the event by which it was said.
+    pub number: u64,
 }
 
 /// A session that a recorder records.
@@ -62,6 +77,8 @@ pub struct Player {
     #[serde(default)]
     said: Vec<Said>,
     #[serde(default)]
+    recalled: Vec<Annotation>,
+    #[serde(default)]
     failed: bool,
 }
 
@@ -81,6 +98,9 @@ pub struct Listed {
     pub length_ms: u64,
     /// Whether it was ended in order.
     pub over: bool,
+    /// How much was said of it by those who watched it.
+    #[serde(default)]
+    pub annotations: u64,
 }
 
 impl Beat {
@@ -91,6 +111,7 @@ impl Beat {
         self.records.len() <= TASKS_MAX
             && self.replays.len() <= TASKS_MAX
             && self.recordings.len() <= LISTED_MAX
+            && self.kept.len() <= KEPT_MAX
             && self.recordings.iter().all(is_short)
     }
 
@@ -104,6 +125,7 @@ impl Beat {
             people: Vec::new(),
             position_ms: None,
             said: Vec::new(),
+            recalled: Vec::new(),
             failed: false,
         });
         Self {
@@ -113,6 +135,7 @@ impl Beat {
             replays: replays.collect(),
             lists: false,
             recordings: Vec::new(),
+            kept: Vec::new(),
         }
     }
 }
@@ -137,8 +160,16 @@ impl Player {
             found: self.length_ms.map(|length| (length, self.people.clone())),
             position_ms: self.position_ms,
             said: self.said.clone(),
+            recalled: self.recalled.clone(),
             failed: self.failed,
         }
+    }
+}
+
+impl Kept {
+    /// Which session; none if it cannot be one.
+    pub(super) fn session(&self) -> Option<SessionId> {
+        SessionId::new(&self.tenant, &self.name).ok()
     }
 }
 

@@ -41,6 +41,7 @@ pub(super) fn session_for(session: &Session, member: Option<MemberId>) -> Value 
     shown["chat"] = chat.map(|line| json!(line)).collect();
     if let Some(replay) = session.watched() {
         shown["replay"] = json!(replay);
+        shown["annotations"] = json!(session.annotations());
     }
     shown["members"] = members_shown(session).map(|one| json!(one)).collect();
     shown

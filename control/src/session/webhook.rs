@@ -61,6 +61,9 @@ const fn is_news(event: &Event) -> bool {
             | Event::Fenced
             | Event::Chat { .. }
             | Event::Reacted { .. }
+            | Event::Annotated { .. }
+            | Event::Recalled { .. }
+            | Event::Kept { .. }
             | Event::Hand { .. }
             | Event::Requested { .. }
             | Event::Withdrawn { .. }

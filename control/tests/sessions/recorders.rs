@@ -50,7 +50,7 @@ fn idle() -> Value {
 fn recording(id: &str) -> Value {
     json!({
         "id": id, "tenant": "acme", "name": "weekly", "begin_ms": 1_000, "length_ms": 60_000,
-        "over": true,
+        "over": true, "annotations": 3,
     })
 }
 

@@ -203,6 +203,14 @@ pub enum Command {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         position_ms: Option<u64>,
     },
+    /// Say something of a place in what is replayed, for all who watch it later.
+    Annotate {
+        /// What.
+        text: String,
+        /// Of which place, in milliseconds since its beginning; of where it is if none.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        position_ms: Option<u64>,
+    },
     /// End what is replayed.
     Stop,
     /// Leave.

@@ -2,7 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{FloorRules, Key, Medium, Member, MemberId, Plan, Replay, Role, SessionId, State};
+use crate::{
+    Annotation, FloorRules, Key, Medium, Member, MemberId, Plan, Replay, Role, SessionId, State,
+};
 
 /// An event in its place in the log.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -249,6 +251,23 @@ pub enum Event {
         /// Why it is over.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         why: Option<Gone>,
+    },
+    /// Somebody said something of a place in what is replayed.
+    Annotated {
+        /// Who.
+        from: MemberId,
+        /// What, and of which place.
+        annotation: Annotation,
+    },
+    /// What was said before of what is replayed.
+    Recalled {
+        /// Some of it.
+        annotations: Vec<Annotation>,
+    },
+    /// What was said is part of the recording.
+    Kept {
+        /// The number of the event by which it was said.
+        number: u64,
     },
 }
 

@@ -58,7 +58,7 @@ pub use floor::{Floor, FloorRules, Holder, Mode};
 pub use machine::{Answer, Input, Machine};
 pub use member::{Key, Member, Rights};
 pub use recording::{
-    Person, Played, Playing, RECORDER, REPLAYED, Recording, Replay, Said, is_recorder,
+    Annotation, Person, Played, Playing, RECORDER, REPLAYED, Recording, Replay, Said, is_recorder,
 };
 pub use state::{ChatLine, Plan, Room, Session, Timer};
 pub use way::Way;

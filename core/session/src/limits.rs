@@ -44,5 +44,13 @@ pub const RECORDING_LEN_MAX: usize = 32;
 pub const PLAYED_MAX: usize = 32;
 /// Lines of chat that a player may tell at once.
 pub const SAID_MAX: usize = 20;
+/// Annotations of one recording.
+pub const ANNOTATIONS_MAX: usize = 200;
+/// Bytes of one.
+pub const ANNOTATION_LEN_MAX: usize = 500;
+/// Annotations that a player may tell at once.
+pub const RECALLED_MAX: usize = 20;
+/// Annotations of a session that no recorder has written down yet.
+pub const UNKEPT_MAX: usize = 200;
 /// The longest recording that is replayed, in milliseconds: 30 days.
 pub const LENGTH_MS_MAX: u64 = 30 * 24 * 3_600 * 1_000;

@@ -31,6 +31,8 @@ pub enum Input {
     Recorder(String, bool),
     /// A player is there for what is replayed.
     Player(String, Playing),
+    /// What was said of a recording by this event is part of it.
+    Kept(u64),
     /// The deadline passed.
     Tick,
 }
@@ -144,6 +146,10 @@ impl Machine {
             Input::Service(name, ready) => self.service(name, ready),
             Input::Recorder(name, records) => self.recorder(&name, records).map(|()| Answer::Done),
             Input::Player(name, playing) => self.played(&name, playing).map(|()| Answer::Done),
+            Input::Kept(number) => {
+                self.kept(number);
+                Ok(Answer::Done)
+            }
             Input::Command(caller, command) => self.command(caller, command),
         }
     }

@@ -4,9 +4,10 @@
 use serde::{Deserialize, Serialize};
 
 use crate::limits::{
-    LENGTH_MS_MAX, NAME_CHARS_MAX, PLAYED_MAX, RECORDING_LEN_MAX, SAID_MAX, WORD_LEN_MAX,
+    ANNOTATION_LEN_MAX, LENGTH_MS_MAX, NAME_CHARS_MAX, PLAYED_MAX, RECALLED_MAX, RECORDING_LEN_MAX,
+    SAID_MAX, WORD_LEN_MAX,
 };
-use crate::{Medium, MemberId};
+use crate::{Medium, MemberId, Refusal, text};
 
 /// The service that records.
 pub const RECORDER: &str = "recorder";
@@ -33,6 +34,10 @@ pub struct Replay {
     /// Who began it; an operator if none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub member: Option<MemberId>,
+    /// Since when it is watched, in milliseconds since 1970: with `order` it tells each turn of a
+    /// replay from all others that there ever were here.
+    #[serde(default)]
+    pub since_ms: u64,
     /// The number of the event by which somebody began it, paused it or went elsewhere in it:
     /// what a player says of an earlier one is late.
     pub order: u64,
@@ -82,6 +87,24 @@ pub struct Said {
     pub text: String,
 }
 
+/// What somebody said of a place in a recording while watching it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Annotation {
+    /// Which recording: what the archive calls it.
+    pub recording: String,
+    /// The place, in milliseconds since its beginning.
+    pub position_ms: u64,
+    /// When it was said, in milliseconds since 1970.
+    pub said_ms: u64,
+    /// The number of the event by which it was said; with `said_ms` it tells it from all others.
+    pub number: u64,
+    /// What the one was called who said it.
+    pub name: String,
+    /// What.
+    pub text: String,
+}
+
 /// What a player tells of a replay.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Playing {
@@ -93,6 +116,8 @@ pub struct Playing {
     pub position_ms: Option<u64>,
     /// What was said there just now.
     pub said: Vec<Said>,
+    /// What was said of the recording by those who watched it before.
+    pub recalled: Vec<Annotation>,
     /// It cannot play it.
     pub failed: bool,
 }
@@ -132,8 +157,33 @@ impl Playing {
             *length <= LENGTH_MS_MAX && people.len() <= PLAYED_MAX && people.iter().all(named)
         });
         let position = self.position_ms.unwrap_or_default();
-        found && position <= LENGTH_MS_MAX && self.said.len() <= SAID_MAX
+        let few = self.said.len() <= SAID_MAX && self.recalled.len() <= RECALLED_MAX;
+        found && position <= LENGTH_MS_MAX && few
     }
+}
+
+impl Annotation {
+    /// What tells it from all others.
+    pub(crate) const fn key(&self) -> (u64, u64) {
+        (self.said_ms, self.number)
+    }
+
+    /// Whether it keeps the bounds, as what comes from an archive may not.
+    pub(crate) fn is_sound(&self) -> bool {
+        let places = self.position_ms <= LENGTH_MS_MAX;
+        places && is_annotation(&self.text).is_ok() && text::name("the name", &self.name).is_ok()
+    }
+}
+
+/// Lets through what may be said of a recording.
+pub(crate) fn is_annotation(said: &str) -> Result<(), Refusal> {
+    if said.trim().is_empty() || said.len() > ANNOTATION_LEN_MAX {
+        return Err(Refusal::Text(
+            "an annotation",
+            "has between 1 and 500 bytes",
+        ));
+    }
+    text::printable("an annotation", said)
 }
 
 /// Whether this may be what an archive calls a recording.

@@ -1,8 +1,8 @@
 //! What is seen of a session from outside.
 
 use crate::{
-    ChatLine, Floor, Key, Medium, Member, MemberId, Plan, RECORDER, Recording, Replay, Room,
-    Session, SessionId, State,
+    Annotation, ChatLine, Floor, Key, Medium, Member, MemberId, Plan, RECORDER, Recording, Replay,
+    Room, Session, SessionId, State,
 };
 
 impl Session {
@@ -113,6 +113,18 @@ impl Session {
     #[must_use]
     pub const fn watched(&self) -> Option<&Replay> {
         self.replay.as_ref()
+    }
+
+    /// What was said of what is replayed, in the order of places.
+    #[must_use]
+    pub fn annotations(&self) -> &[Annotation] {
+        &self.annotations
+    }
+
+    /// What was said of recordings and is to be written down.
+    #[must_use]
+    pub fn unkept(&self) -> &[Annotation] {
+        &self.unkept
     }
 
     /// Whether a member stands for somebody of a recording.

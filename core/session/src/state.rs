@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use serde::{Deserialize, Serialize};
 
-use crate::limits::{AWAY_MS_MAX, BARRED_MAX, CHAT_KEPT};
+use crate::limits::{ANNOTATIONS_MAX, AWAY_MS_MAX, BARRED_MAX, CHAT_KEPT};
 use crate::{
-    Event, Floor, FloorRules, Holder, Key, MAIN, Medium, Member, MemberId, Record, Recording,
-    Replay, SessionId, State, Way,
+    Annotation, Event, Floor, FloorRules, Holder, Key, MAIN, Medium, Member, MemberId, Record,
+    Recording, Replay, SessionId, State, Way,
 };
 
 /// What is planned for a session.
@@ -104,6 +104,12 @@ pub struct Session {
     pub(crate) recording: Option<Recording>,
     #[serde(default)]
     pub(crate) replay: Option<Replay>,
+    /// What was said of what is replayed, in the order of places.
+    #[serde(default)]
+    pub(crate) annotations: Vec<Annotation>,
+    /// What was said of any recording and is no part of it yet.
+    #[serde(default)]
+    pub(crate) unkept: Vec<Annotation>,
 }
 
 impl Plan {
@@ -159,6 +165,8 @@ impl Session {
             timers: BTreeSet::new(),
             recording: None,
             replay: None,
+            annotations: Vec::new(),
+            unkept: Vec::new(),
         };
         new.heed_plan(record.at_ms);
         new.schedule();
@@ -213,11 +221,6 @@ impl Session {
                 }
                 self.barred.push_back(identity.clone());
             }
-            Event::Recording { on, member } => {
-                let (member, since_ms) = (*member, record.at_ms);
-                self.recording = on.then_some(Recording { member, since_ms });
-            }
-            Event::Replay { replay, .. } => self.follow(replay.as_ref()),
             Event::Opened { room, title } => {
                 self.rooms.insert(room.clone(), Room::new(title.clone()));
             }
@@ -240,6 +243,7 @@ impl Session {
             event => {
                 self.apply_to_floor(event);
                 self.apply_to_member(event, record.at_ms);
+                self.apply_to_archive(event, record.at_ms);
             }
         }
         true
@@ -358,6 +362,25 @@ impl Session {
         }
     }
 
+    fn apply_to_archive(&mut self, event: &Event, at_ms: u64) {
+        match event {
+            Event::Recording { on, member } => {
+                let (member, since_ms) = (*member, at_ms);
+                self.recording = on.then_some(Recording { member, since_ms });
+            }
+            Event::Replay { replay, .. } => self.follow(replay.as_ref()),
+            Event::Annotated { annotation, .. } => {
+                self.annotate(annotation);
+                self.unkept.push(annotation.clone());
+            }
+            Event::Recalled { annotations } => {
+                annotations.iter().for_each(|one| self.annotate(one));
+            }
+            Event::Kept { number } => self.unkept.retain(|one| one.number != *number),
+            _ => {}
+        }
+    }
+
     fn change(&mut self, member: MemberId, change: impl FnOnce(&mut Member)) {
         if let Some(member) = self.members.get_mut(&member) {
             change(member);
@@ -380,7 +403,24 @@ impl Session {
         if let Some(end) = replay.and_then(Replay::ends_ms) {
             self.timers.insert((end, Timer::Replay));
         }
+        let turns = |replay: &Replay| (replay.since_ms, replay.recording.clone());
+        if replay.map(turns) != self.replay.as_ref().map(turns) {
+            self.annotations = Vec::new();
+        }
         self.replay = replay.cloned();
+    }
+
+    /// Takes note of what was said of what is replayed, in its place.
+    fn annotate(&mut self, said: &Annotation) {
+        let replay = self.replay.as_ref();
+        let is_of = replay.is_some_and(|replay| replay.recording == said.recording);
+        let known = self.annotations.iter().any(|one| one.key() == said.key());
+        if is_of && !known && self.annotations.len() < ANNOTATIONS_MAX {
+            let before = |one: &Annotation| (one.position_ms, one.key());
+            let place = before(said);
+            let at = self.annotations.partition_point(|one| before(one) < place);
+            self.annotations.insert(at, said.clone());
+        }
     }
 
     fn stop_waiting(&mut self, member: &Member) {

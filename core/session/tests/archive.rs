@@ -4,8 +4,8 @@
 
 use sangam_model::Time;
 use sangam_session::{
-    Answer, Caller, Command, Event, Gone, Input, Joining, Machine, Medium, MemberId, Person, Plan,
-    Playing, RECORDER, Refusal, Role, Said, SessionId, State, limits,
+    Annotation, Answer, Caller, Command, Event, Gone, Input, Joining, Machine, Medium, MemberId,
+    Person, Plan, Playing, RECORDER, Refusal, Rights, Role, Said, SessionId, State, limits,
 };
 
 const ARCHIVE: &str = "archive-1";
@@ -339,4 +339,141 @@ fn a_player_that_cannot_or_tells_too_much_is_heeded_as_far_as_it_may() {
     };
     meeting.plays(failed).unwrap();
     assert!(meeting.machine.session().watched().is_none());
+}
+
+fn annotate(text: &str, position_ms: Option<u64>) -> Command {
+    Command::Annotate {
+        text: text.to_owned(),
+        position_ms,
+    }
+}
+
+/// What an archive has.
+fn earlier(number: u64, position_ms: u64) -> Annotation {
+    Annotation {
+        recording: RECORDING.to_owned(),
+        position_ms,
+        said_ms: 500,
+        number,
+        name: "Cy".to_owned(),
+        text: format!("number {number}"),
+    }
+}
+
+impl Meeting {
+    fn recalls(&mut self, recalled: Vec<Annotation>) -> Result<Answer, Refusal> {
+        self.plays(Playing {
+            recalled,
+            ..Playing::default()
+        })
+    }
+
+    fn said(&self) -> Vec<(u64, &str)> {
+        let said = self.machine.session().annotations().iter();
+        said.map(|one| (one.position_ms, &*one.text)).collect()
+    }
+}
+
+#[test]
+fn whoever_may_chat_says_something_of_what_is_watched() {
+    let mut meeting = Meeting::new();
+    let chair = meeting.join("chair", Role::Chair);
+    let anna = meeting.join("anna", Role::Participant);
+    let joining = Joining {
+        rights: Rights {
+            chat: false,
+            ..Rights::default()
+        },
+        ..Joining::named("silent")
+    };
+    let Ok(Answer::Joined(silent)) = meeting.take(Input::Join(joining)) else {
+        panic!("not in")
+    };
+    let nothing = meeting.ask(anna, annotate("of nothing", None));
+    assert_eq!(nothing.unwrap_err().code(), "range");
+    meeting.watch(chair);
+    meeting.wait(4_000);
+    meeting.plays(Playing::default()).unwrap();
+    meeting.wait(3_000);
+    meeting.ask(anna, annotate(" here ", None)).unwrap();
+    meeting.ask(chair, annotate("before", Some(2_000))).unwrap();
+    assert_eq!(meeting.said(), [(2_000, "before"), (7_000, "here")]);
+    for (who, command, code) in [
+        (silent, annotate("may not", None), "forbidden"),
+        (anna, annotate("", None), "text"),
+        (anna, annotate(&"x".repeat(501), None), "text"),
+        (anna, annotate("\u{1b}[2J", None), "text"),
+        (anna, annotate("beyond", Some(60_001)), "range"),
+    ] {
+        assert_eq!(meeting.ask(who, command).unwrap_err().code(), code);
+    }
+    let open = Command::Open {
+        room: "side".to_owned(),
+        title: String::new(),
+    };
+    meeting.ask(chair, open).unwrap();
+    let room = "side".to_owned();
+    let away = Command::Move { member: anna, room };
+    meeting.ask(chair, away).unwrap();
+    let elsewhere = meeting.ask(anna, annotate("from elsewhere", None));
+    assert_eq!(elsewhere.unwrap_err().code(), "forbidden");
+}
+
+#[test]
+fn what_is_said_is_told_to_recorders_until_it_is_kept() {
+    let mut meeting = Meeting::new();
+    let chair = meeting.join("chair", Role::Chair);
+    meeting.watch(chair);
+    meeting.ask(chair, annotate("look", Some(5_000))).unwrap();
+    let number = meeting.machine.session().unkept()[0].number;
+    meeting.ask(chair, Command::Stop).unwrap();
+    assert!(meeting.said().is_empty(), "nothing is watched");
+    assert_eq!(meeting.machine.session().unkept().len(), 1);
+    // Whoever watches it at once sees it, though it is in no archive yet.
+    meeting.watch(chair);
+    assert_eq!(meeting.said(), [(5_000, "look")]);
+    meeting.take(Input::Kept(number + 1)).unwrap();
+    assert_eq!(meeting.machine.session().unkept().len(), 1);
+    meeting.take(Input::Kept(number)).unwrap();
+    meeting.take(Input::Kept(number)).unwrap();
+    assert!(meeting.machine.session().unkept().is_empty());
+    assert_eq!(meeting.said(), [(5_000, "look")]);
+    let events = meeting.events();
+    let kept = events
+        .iter()
+        .filter(|one| matches!(one, Event::Kept { .. }));
+    assert_eq!(kept.count(), 1);
+}
+
+#[test]
+fn what_was_said_before_is_recalled_once_and_within_bounds() {
+    let mut meeting = Meeting::new();
+    let chair = meeting.join("chair", Role::Chair);
+    meeting.watch(chair);
+    let other = Annotation {
+        recording: "00ff".to_owned(),
+        ..earlier(9, 0)
+    };
+    let odd = Annotation {
+        text: "\u{202e}".to_owned(),
+        ..earlier(8, 0)
+    };
+    let told = vec![earlier(1, 9_000), other, odd, earlier(2, 3_000)];
+    meeting.recalls(told.clone()).unwrap();
+    meeting.recalls(told).unwrap();
+    assert_eq!(meeting.said(), [(3_000, "number 2"), (9_000, "number 1")]);
+    let most = limits::RECALLED_MAX as u64;
+    let many = |from: u64| {
+        (from..from + most)
+            .map(|number| earlier(number, number))
+            .collect()
+    };
+    let too_many: Vec<_> = (0..=most).map(|number| earlier(number, 0)).collect();
+    assert!(meeting.recalls(too_many).is_err());
+    for batch in 0..20 {
+        meeting.recalls(many(100 + batch * most)).unwrap();
+    }
+    assert_eq!(meeting.said().len(), limits::ANNOTATIONS_MAX);
+    let full = meeting.ask(chair, annotate("one more", None));
+    assert_eq!(full.unwrap_err().code(), "full");
 }

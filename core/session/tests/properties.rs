@@ -114,6 +114,8 @@ fn about_all() -> impl Strategy<Value = Command> {
         2 => (any::<bool>(), prop::option::of(0_u64..9_000))
             .prop_map(|(playing, position_ms)| Command::Play { playing, position_ms }),
         1 => Just(Command::Stop),
+        2 => proptest::option::of(0_u64..9_000)
+            .prop_map(|position_ms| Command::Annotate { text: "look".to_owned(), position_ms }),
     ]
 }
 

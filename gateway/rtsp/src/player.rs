@@ -300,6 +300,7 @@ mod tests {
 
     fn player() -> Player {
         let info = TrackInfo {
+            reliable: false,
             recording: RecordingId(1),
             topic: Topic::new("test/audio").unwrap(),
             media: MediaInfo {

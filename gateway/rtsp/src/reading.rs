@@ -381,6 +381,7 @@ mod tests {
 
     fn info() -> TrackInfo {
         TrackInfo {
+            reliable: false,
             recording: RecordingId(7),
             topic: Topic::new("test/audio").unwrap(),
             media: MediaInfo {

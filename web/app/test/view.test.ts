@@ -68,7 +68,7 @@ test("times are read as on any player", () => {
 
 test("what is watched elsewhere is not shown here", () => {
   const replay = {
-    recording: "00ff", room: "main", order: 1, playing: true, position_ms: 0, at_ms: 0,
+    recording: "00ff", room: "main", since_ms: 0, order: 1, playing: true, position_ms: 0, at_ms: 0,
     people: [{ source: "m9", member: "m3" }],
   };
   const all = view({ session: { ...session(three), replay } });

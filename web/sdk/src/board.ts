@@ -19,6 +19,12 @@ const STEADY_MS = 5_000;
 /** Bytes that may wait for the network; past that events wait where they are made. */
 const BUFFERED_MAX = 1_048_576;
 
+/** A turn of what is replayed, whose board is looked at. */
+export interface Turn {
+  since_ms: number;
+  order: number;
+}
+
 export interface BoardEvents {
   event(bytes: Uint8Array): void;
   /** What was kept has come; from now on events are new. Again after each reconnection. */
@@ -44,11 +50,14 @@ export class Board {
   #patience: ReturnType<typeof setTimeout> | undefined;
   #closed: () => void;
   #over = false;
+  /** Of a recording's board, which cannot be drawn on. */
+  readonly turn: Turn | undefined;
 
   /** `closed` is called once it is over. */
-  constructor(events: BoardEvents, closed: () => void) {
+  constructor(events: BoardEvents, closed: () => void, turn?: Turn) {
     this.#events = events;
     this.#closed = closed;
+    this.turn = turn;
   }
 
   /** The room or the way to the broker changed. */
@@ -88,7 +97,8 @@ export class Board {
   #connect(): void {
     if (this.#over || this.#at === undefined || !this.#door) return;
     const origin = this.#door.origin.replace(/^http/, "ws");
-    const socket = new WebSocket(`${origin}/v1/boards/${path(this.#at)}`);
+    const turn = this.turn ? `/${this.turn.since_ms}/${this.turn.order}` : "";
+    const socket = new WebSocket(`${origin}/v1/boards/${path(this.#at)}${turn}`);
     socket.binaryType = "arraybuffer";
     this.#socket = socket;
     this.#patience = setTimeout(() => this.#lost(), OPEN_MS);

@@ -1,9 +1,11 @@
 /** A session is the fold of its events: the state that came first, changed by what follows. */
 
-import type { Floor, Member, MemberId, Medium, Replay, Session, SessionEvent } from "./protocol.ts";
+import type { Annotation, Floor, Member, MemberId, Medium, Replay, Session, SessionEvent } from "./protocol.ts";
 
 /** Lines of chat that are kept, as many as the server keeps. */
 const CHAT_KEPT = 200;
+/** Annotations of one recording. */
+const ANNOTATIONS_MAX = 200;
 
 /** The session after an event. Events that it has seen already change nothing. */
 export function fold(session: Session, event: SessionEvent): Session {
@@ -40,6 +42,12 @@ function apply(session: Session, event: SessionEvent): Session {
     case "recording":
     case "replay":
       return archived(session, event);
+    case "annotated":
+      return annotated(session, [event.annotation]);
+    case "recalled":
+      return annotated(session, event.annotations);
+    case "kept":
+      return session;
     default:
       return members(session, event);
   }
@@ -56,13 +64,29 @@ type ArchiveEvent = Extract<SessionEvent, { event: "recording" | "replay" }>;
 
 function archived(session: Session, event: ArchiveEvent): Session {
   if (event.event === "replay") {
-    const { replay: _before, ...rest } = session;
-    return event.replay ? { ...rest, replay: event.replay } : rest;
+    const { replay: before, annotations = [], ...rest } = session;
+    const same = before?.since_ms === event.replay?.since_ms
+      && before?.recording === event.replay?.recording;
+    return event.replay
+      ? { ...rest, replay: event.replay, annotations: same ? annotations : [] }
+      : rest;
   }
   const { recording: _before, ...rest } = session;
   if (!event.on) return rest;
   const by = event.member === undefined ? {} : { member: event.member };
   return { ...rest, recording: { ...by, since_ms: event.at_ms } };
+}
+
+/** What was said of what is replayed, each once, by place. */
+function annotated(session: Session, said: Annotation[]): Session {
+  const known = session.annotations ?? [];
+  const news = said.filter((one) =>
+    one.recording === session.replay?.recording
+    && !known.some((other) => other.number === one.number && other.said_ms === one.said_ms));
+  const order = (one: Annotation, other: Annotation) =>
+    one.position_ms - other.position_ms || one.said_ms - other.said_ms || one.number - other.number;
+  const annotations = [...known, ...news].slice(0, ANNOTATIONS_MAX).sort(order);
+  return { ...session, annotations };
 }
 
 /** Where a replay is, in milliseconds since its beginning; `now` is of the server's clock. */

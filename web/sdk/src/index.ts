@@ -1,7 +1,7 @@
 /** Sangam in a page: join a session, send and receive, go on when the network or a broker does not. */
 
 export { enter, facts, invitation, type Named, type PageFacts } from "./api.ts";
-export { Board, BOARD_EVENT_MAX, type BoardEvents } from "./board.ts";
+export { Board, BOARD_EVENT_MAX, type BoardEvents, type Turn } from "./board.ts";
 export { answers, Brokers } from "./brokers.ts";
 export { floorOf, fold, holds, leads, positionOf } from "./fold.ts";
 export { relays } from "./ice.ts";

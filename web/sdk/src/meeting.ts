@@ -1,6 +1,6 @@
 /** A meeting as one member has it: everything a page shows, and everything it may ask. */
 
-import { Board, type BoardEvents } from "./board.ts";
+import { Board, type BoardEvents, type Turn } from "./board.ts";
 import { Brokers } from "./brokers.ts";
 import { fold } from "./fold.ts";
 import { Others } from "./others.ts";
@@ -157,9 +157,12 @@ export class Meeting {
     return this.#own.tracks(medium);
   }
 
-  /** Opens the whiteboard of this member's room; it goes on through another broker, too. */
-  board(events: BoardEvents): Board {
-    const board = new Board(events, () => this.#boards.delete(board));
+  /**
+   * Opens the whiteboard of this member's room, or of the recording that is watched there; it goes on
+   * through another broker, too.
+   */
+  board(events: BoardEvents, turn?: Turn): Board {
+    const board = new Board(events, () => this.#boards.delete(board), turn);
     this.#boards.add(board);
     // Not before whoever asked has it.
     queueMicrotask(() => this.#lead(board));

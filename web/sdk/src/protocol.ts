@@ -89,6 +89,8 @@ export interface Replay {
   room: string;
   /** Who began it. */
   member?: MemberId;
+  /** Since when; with `order` it names a turn of a replay. */
+  since_ms: number;
   order: number;
   playing: boolean;
   /** Where it was at `at_ms`, of the server's clock. */
@@ -99,6 +101,17 @@ export interface Replay {
   people?: { source: MemberId; member: MemberId }[];
 }
 
+/** What somebody said of a place in a recording while watching it. */
+export interface Annotation {
+  recording: string;
+  position_ms: number;
+  said_ms: number;
+  /** With `said_ms` it tells it from all others. */
+  number: number;
+  name: string;
+  text: string;
+}
+
 /** A recording of a session. */
 export interface Recording {
   id: string;
@@ -106,6 +119,8 @@ export interface Recording {
   length_ms: number;
   /** Whether it was ended in order. */
   over: boolean;
+  /** How much was said of it by those who watched it. */
+  annotations?: number;
 }
 
 /** A session as one member sees it; who waits in the lobby sees neither rooms nor members. */
@@ -130,6 +145,8 @@ export interface Session {
   /** The recording that is wanted of it; whether it is made says the service `recorder`. */
   recording?: { member?: MemberId; since_ms: number };
   replay?: Replay;
+  /** What was said of what is replayed, by place. */
+  annotations?: Annotation[];
 }
 
 interface Plan {
@@ -170,6 +187,9 @@ export type SessionEvent = { seq: number; at_ms: number } & (
   | { event: "reacted"; from: MemberId; room?: string; text: string }
   | { event: "recording"; on: boolean; member?: MemberId }
   | { event: "replay"; replay?: Replay; why?: string }
+  | { event: "annotated"; from: MemberId; annotation: Annotation }
+  | { event: "recalled"; annotations: Annotation[] }
+  | { event: "kept"; number: number }
 );
 
 /** What a member may reach, and what it shows to brokers for that. */
@@ -226,4 +246,5 @@ export type Command =
   | { do: "record"; on: boolean }
   | { do: "replay"; recording: string }
   | { do: "play"; playing: boolean; position_ms?: number }
+  | { do: "annotate"; text: string; position_ms?: number }
   | { do: "stop" };

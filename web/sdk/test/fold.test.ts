@@ -53,7 +53,7 @@ test("other plans are all of the plans", () => {
 
 test("it is recorded and replayed, and no more", () => {
   const replay = {
-    recording: "00ff", room: "main", order: 12, playing: true, position_ms: 4_000, at_ms: 50_000,
+    recording: "00ff", room: "main", since_ms: 0, order: 12, playing: true, position_ms: 4_000, at_ms: 50_000,
     length_ms: 9_000,
   };
   const now = after(session([member("m1")]),
@@ -99,4 +99,24 @@ test("a service comes and goes", () => {
   expect(now.services).toEqual([{ name: "recorder", ready: true }]);
   expect(fold(now, { seq: 40, at_ms: 0, event: "service", name: "recorder", ready: false }).services?.[0]?.ready)
     .toBe(false);
+});
+
+test("what was said of a recording comes once, by place, and goes with it", () => {
+  const said = (number: number, position_ms: number, recording = "00ff") =>
+    ({ recording, position_ms, said_ms: 7, number, name: "Anna", text: `number ${number}` });
+  const replay = {
+    recording: "00ff", room: "main", since_ms: 3, order: 12, playing: true, position_ms: 0, at_ms: 0,
+  };
+  let now = after(session([member("m1")]), { event: "replay", replay });
+  const happens = (event: object) => {
+    now = fold(now, { seq: now.seq + 1, at_ms: 0, ...event } as SessionEvent);
+    return now.annotations?.map((one) => one.number);
+  };
+  expect(happens({ event: "annotated", from: "m1", annotation: said(2, 900) })).toEqual([2]);
+  const annotations = [said(1, 3_000), said(2, 900), said(3, 500), said(4, 1, "beef")];
+  expect(happens({ event: "recalled", annotations })).toEqual([3, 2, 1]);
+  expect(happens({ event: "kept", number: 2 })).toEqual([3, 2, 1]);
+  expect(happens({ event: "replay", replay: { ...replay, order: 20 } }), "a pause").toEqual([3, 2, 1]);
+  expect(happens({ event: "replay", replay: { ...replay, since_ms: 9 } }), "anew").toEqual([]);
+  expect(happens({ event: "replay" })).toBeUndefined();
 });

@@ -1,6 +1,6 @@
 //! What is published, into the archive: of `sangam record` and of the recorder of sessions.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -42,6 +42,10 @@ pub(super) struct Capture {
     videos: VecDeque<StreamId>,
     keys_every: Option<Duration>,
     asked: Instant,
+    /// Reliable topics without which there is no such recording.
+    reliable: BTreeSet<Topic>,
+    /// Of these, those of which nobody knows yet from when on they are recorded.
+    awaited: BTreeSet<Topic>,
 }
 
 /// Nanoseconds since 1970 that never go back: the system's clock may be set meanwhile.
@@ -79,7 +83,7 @@ impl Capture {
         let life = (begin / 1_000_000, random() as u32);
         let log = Log::new(medium, life).map_err(wrong())?;
         let recorder = Recorder::new(log, RecordingId(random()), (wanted.name, begin));
-        Ok(Self {
+        let mut capture = Self {
             client,
             pass,
             recorder: recorder.map_err(wrong())?,
@@ -87,7 +91,29 @@ impl Capture {
             videos: VecDeque::new(),
             keys_every: wanted.keys_every,
             asked: Instant::now(),
-        })
+            reliable: wanted.reliable.iter().cloned().collect(),
+            awaited: wanted.reliable.iter().cloned().collect(),
+        };
+        capture.settle(patience)?;
+        Ok(capture)
+    }
+
+    /// Until what is published on the reliable topics comes: a recording that has begun has all
+    /// that is said from then on.
+    fn settle(&mut self, patience: Duration) -> Result<(), Failure> {
+        let until = Instant::now() + patience;
+        while !self.awaited.is_empty() && !self.client.is_closed() {
+            if Instant::now() >= until {
+                for topic in &self.awaited {
+                    tracing::warn!(%topic, "no broker keeps it yet; its beginning may be missed");
+                }
+                break;
+            }
+            if let Some(received) = self.client.recv(NAP) {
+                self.take(received)?;
+            }
+        }
+        Ok(())
     }
 
     /// Records for so long, or until somebody wants an end.
@@ -139,6 +165,12 @@ impl Capture {
                 let message = format!("the broker does not grant `{filter}`: {reason}");
                 return Err(peer::refused(message, reason));
             }
+            Received::Reliable(ReliableEvent::SubscriptionEnded(topic, reason))
+                if self.reliable.contains(&topic) && !self.pass.excuses(reason) =>
+            {
+                let message = format!("the broker ends the subscription of {topic}: {reason}");
+                return Err(peer::refused(message, reason));
+            }
             Received::Down(reason) => tracing::warn!(%reason, "the link is down"),
             Received::Up(_) => tracing::info!("the link is up"),
             other => self.keep(other),
@@ -170,6 +202,15 @@ impl Capture {
             Received::Reliable(ReliableEvent::Received { topic, payload, .. }) => {
                 self.recorder.data(&topic, &payload, now);
             }
+            Received::Reliable(ReliableEvent::Live(topic)) => {
+                self.awaited.remove(&topic);
+            }
+            Received::Reliable(ReliableEvent::Gap {
+                topic,
+                first,
+                through,
+                ..
+            }) => tracing::warn!(%topic, first, through, "records are kept no more"),
             other => tracing::debug!(?other, "from the broker"),
         }
     }

@@ -1,10 +1,11 @@
 //! `sangam archive export`.
 
 use std::fs::{self, File};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use sangam_archive::Archive;
 use sangam_archive::export::{ExportError, Exported, Format, export};
+use sangam_archive::{Archive, annotations, web_vtt};
 use serde_json::{Value, json};
 
 use super::progress::Progress;
@@ -18,9 +19,14 @@ pub(super) fn run(
     (wanted, out): (&str, &Path),
     as_json: bool,
 ) -> Result<(), Failure> {
+    let ending = out.extension().and_then(|ending| ending.to_str());
+    if ending.is_some_and(|ending| ending.eq_ignore_ascii_case("vtt")) {
+        return said(place, (wanted, out), as_json);
+    }
     let format = Format::of(out).ok_or_else(|| {
         let message = format!("{}: the ending says no format", out.display());
-        Failure::new(Exit::Usage, message).hint("name it .mkv, .webm or .mp4")
+        Failure::new(Exit::Usage, message)
+            .hint("name it .mkv, .webm or .mp4; .vtt is what was said of it")
     })?;
     let recording = super::find(place, wanted)?;
     let medium = Archive::new(&place.folder).reader();
@@ -40,6 +46,29 @@ pub(super) fn run(
         show(&done, &topic, out);
     }
     super::is_whole(done.gaps)
+}
+
+/// Writes what people said of a recording while they watched it, as subtitles.
+fn said(place: &Place, (wanted, out): (&str, &Path), as_json: bool) -> Result<(), Failure> {
+    let recording = super::find(place, wanted)?;
+    let medium = Archive::new(&place.folder).reader();
+    let wrong = || io(place.folder.display());
+    let said = annotations(&medium, &recording).map_err(wrong())?;
+    let begun = beside(out)?;
+    let mut file = File::create(&begun).map_err(io(begun.display()))?;
+    let written = file.write_all(web_vtt(&said).as_bytes());
+    let kept = written.and_then(|()| keep(&begun, out));
+    kept.map_err(|error| failure(&ExportError::Disk(error), (&begun, out)))?;
+    let count = said.len();
+    if as_json {
+        output::json_line(&json!({ "file": out, "annotations": count }));
+    } else {
+        output::line(&format!(
+            "{count} annotations: exported to {}",
+            out.display()
+        ));
+    }
+    Ok(())
 }
 
 /// The same folder, so that it can be put in the place of an earlier file when it is whole.

@@ -2,14 +2,14 @@
 
 use sangam_archive::blocks::Layout;
 use sangam_archive::films::{DATAGRAM, Summary};
-use sangam_archive::{Recording, Track};
+use sangam_archive::{Annotation, Archive, Recording, Track, annotations};
 use serde_json::{Value, json};
 use time::OffsetDateTime;
 
 use super::{all, failure, films};
 use crate::cli::Place;
 use crate::commands::table;
-use crate::exit::Failure;
+use crate::exit::{Failure, io};
 use crate::output;
 
 const HEAD: [&str; 7] = [
@@ -21,7 +21,13 @@ pub(super) fn run(place: &Place, as_json: bool) -> Result<(), Failure> {
     let all = all(place)?;
     let films = films(place).list().map_err(|error| failure(&error))?;
     if as_json {
-        all.iter().for_each(|one| output::json_line(&to_json(one)));
+        let medium = Archive::new(&place.folder).reader();
+        for one in &all {
+            let said = annotations(&medium, one).map_err(io(place.folder.display()))?;
+            let mut shown = to_json(one);
+            shown["annotations"] = said.iter().map(annotation).collect();
+            output::json_line(&shown);
+        }
         films
             .iter()
             .for_each(|one| output::json_line(&film_to_json(one)));
@@ -101,11 +107,21 @@ pub(super) fn to_json(recording: &Recording) -> Value {
     })
 }
 
+fn annotation(said: &Annotation) -> Value {
+    json!({
+        "position_ms": said.position_ms,
+        "said_ms": said.said_ms,
+        "name": said.name,
+        "text": said.text,
+    })
+}
+
 fn track(track: &Track) -> Value {
     json!({
         "topic": track.info.topic.as_str(),
         "class": track.info.media.class.name(),
         "encoding": track.info.media.encoding,
+        "reliable": track.info.reliable,
         "packets": track.packets,
         "bytes": track.bytes,
         "first_ns": track.first,

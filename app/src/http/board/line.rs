@@ -243,8 +243,11 @@ impl Line {
         {
             let message = match received {
                 Received::Reliable(ReliableEvent::Received { payload, .. }) => {
+                    let Some(event) = self.place.shown(payload) else {
+                        continue;
+                    };
                     boards.counts.tell();
-                    Message::Binary(payload.into())
+                    Message::Binary(event)
                 }
                 Received::Reliable(ReliableEvent::Live(_)) => text(json!({ "type": "live" })),
                 Received::Reliable(ReliableEvent::Gap { .. }) => text(json!({ "type": "gap" })),

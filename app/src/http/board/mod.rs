@@ -4,6 +4,8 @@
 //! floors, so this door keeps them: `tenant/session/room/board` itself is granted to no member,
 //! and what a page sends is published there while the gate of `.../board/MEMBER` is open.
 //! docs/spec/board.md says what is said here.
+//!
+//! The board of a recording that is watched comes through the same door, to be looked at only.
 
 mod counts;
 mod line;
@@ -12,6 +14,7 @@ use std::collections::HashMap;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
+use axum::body::Bytes;
 use axum::extract::Path;
 use axum::extract::ws::WebSocketUpgrade;
 use axum::extract::ws::rejection::WebSocketUpgradeRejection;
@@ -27,6 +30,7 @@ use sangam_node::Sample;
 
 use super::access::unbelieved;
 use super::{Access, Shared, State, origins};
+use crate::replayed::{self, Turn};
 use counts::{Counts, Refused};
 
 /// Boards that pages of one broker have open at once; each has a door of its own.
@@ -59,6 +63,8 @@ struct Place {
     board: Topic,
     /// The topic that stands for the member's floor.
     own: Topic,
+    /// Of a recording's board: what of its topic is looked at, without drawing.
+    turn: Option<Turn>,
 }
 
 /// What a member's token says of a board.
@@ -136,14 +142,35 @@ impl Place {
         Ok(Self {
             board: topic(format!("{tenant}/{session}/{room}/board"))?,
             own: topic(format!("{tenant}/{session}/{room}/board/{member}"))?,
+            turn: None,
         })
+    }
+
+    /// The board of the recording that is watched in the room.
+    fn replayed(levels: [&str; 4], turn: Turn) -> Result<Self, Problem> {
+        let place = Self::new(levels)?;
+        let [tenant, session, room, _] = levels;
+        let board = replayed::topic([tenant, session, room]);
+        Ok(Self {
+            board: board.map_err(|error| Problem::bad(error.to_string()))?,
+            turn: Some(turn),
+            ..place
+        })
+    }
+
+    /// What the page is told of what came on the topic: of a recording only its turn.
+    fn shown(&self, payload: Vec<u8>) -> Option<Bytes> {
+        match self.turn {
+            None => Some(payload.into()),
+            Some(turn) => turn.part_of(&payload).map(Bytes::copy_from_slice),
+        }
     }
 
     /// What a token grants here.
     fn rights(&self, access: &Access, token: Option<&str>) -> Result<Rights, Problem> {
         let Some(tokens) = &access.tokens else {
             return Ok(Rights {
-                draws: true,
+                draws: self.turn.is_none(),
                 gated: false,
                 until_ms: u64::MAX,
             });
@@ -162,7 +189,7 @@ impl Place {
             );
         }
         Ok(Rights {
-            draws: grants.may_publish(&self.own),
+            draws: self.turn.is_none() && grants.may_publish(&self.own),
             gated,
             until_ms,
         })
@@ -184,27 +211,61 @@ pub(super) fn routes() -> Routes<Arc<State>> {
         )
         .gives(Answer::empty(101, "The WebSocket is open."))
         .fails(&[400, 403]);
-    Routes::new().on(asked, open)
+    let path = "/v1/boards/{tenant}/{session}/{room}/{member}/{since}/{order}";
+    let past = get(path, "openReplayedBoard");
+    let past = past
+        .about(
+            "A WebSocket to the whiteboard of the recording that is watched in a room, to be \
+             looked at: `since_ms` and `order` are those of the session's `replay`; \
+             docs/spec/board.md.",
+        )
+        .gives(Answer::empty(101, "The WebSocket is open."))
+        .fails(&[400, 403]);
+    Routes::new().on(asked, open).on(past, open_replayed)
 }
+
+type Upgrade = Result<WebSocketUpgrade, WebSocketUpgradeRejection>;
 
 async fn open(
     state: Shared,
     Path((tenant, session, room, member)): Path<(String, String, String, String)>,
     headers: HeaderMap,
-    upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
+    upgrade: Upgrade,
+) -> Result<Response, Problem> {
+    let place = Place::new([&tenant, &session, &room, &member]);
+    enter(&state, place, (&headers, upgrade))
+}
+
+async fn open_replayed(
+    state: Shared,
+    Path([tenant, session, room, member, since, order]): Path<[String; 6]>,
+    headers: HeaderMap,
+    upgrade: Upgrade,
+) -> Result<Response, Problem> {
+    let number = |text: &str| text.parse::<u64>().ok();
+    let turn = number(&since).zip(number(&order));
+    let turn = turn.map(|(since_ms, order)| Turn { since_ms, order });
+    let turn = turn.ok_or_else(|| Problem::bad("a turn of a replay has two numbers"));
+    let place = turn.and_then(|turn| Place::replayed([&tenant, &session, &room, &member], turn));
+    enter(&state, place, (&headers, upgrade))
+}
+
+fn enter(
+    state: &Arc<State>,
+    place: Result<Place, Problem>,
+    (headers, upgrade): (&HeaderMap, Upgrade),
 ) -> Result<Response, Problem> {
     let boards = &state.boards;
-    if !origins::is_known(&state, &headers) {
+    if !origins::is_known(state, headers) {
         boards.counts.refuse(Refused::Origin);
         return Err(origins::refused());
     }
-    let place = Place::new([&tenant, &session, &room, &member]);
     let place = place.inspect_err(|_| boards.counts.refuse(Refused::Malformed))?;
     let upgrade = upgrade
         .map_err(Problem::from)?
         .max_message_size(EVENT_LEN_MAX)
         .max_frame_size(EVENT_LEN_MAX);
-    let state = Arc::clone(&state.0);
+    let state = Arc::clone(state);
     Ok(upgrade.on_upgrade(move |socket| line::serve(state, place, socket)))
 }
 

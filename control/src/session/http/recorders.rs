@@ -58,7 +58,7 @@ async fn worked(
     }
     let beat: Beat = taken(&headers, body, &[&BEAT], None)?;
     if !beat.is_sound() {
-        let text = "a recorder tells of up to 64 sessions and 500 recordings";
+        let text = "a recorder tells of up to 64 sessions, 500 recordings and 200 annotations";
         return Err(Problem::bad(text).with("code", "malformed"));
     }
     let (known, heard) = (beat.known, beat.heard());

@@ -155,6 +155,18 @@ pub const COMMANDS: &[Shape] = &[
             may("position_ms", Count, "Where to, in ms since its beginning."),
         ],
     ),
+    shape(
+        "annotate",
+        "Say something of a place in what is replayed, for all who watch it later. (who may chat)",
+        &[
+            must("text", Text, "What: up to 500 bytes."),
+            may(
+                "position_ms",
+                Count,
+                "Of which place, in ms since its beginning; of where it is if not said.",
+            ),
+        ],
+    ),
     shape("stop", "End what is replayed. (chair, presenter)", &[]),
     shape("leave", "Leave.", &[]),
 ];

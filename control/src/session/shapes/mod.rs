@@ -140,6 +140,9 @@ const EVENT: Kind = Word(&[
     "reacted",
     "recording",
     "replay",
+    "annotated",
+    "recalled",
+    "kept",
 ]);
 const MEMBER: Field = must("member", Text, "A member, such as `m17`.");
 const OF: Field = must("medium", MEDIUM, "Which medium.");
@@ -257,6 +260,11 @@ pub const BEAT: Shape = shape(
             Parts("recording", "recording"),
             "Recordings of sessions that it has, the newest 500.",
         ),
+        may(
+            "kept",
+            Parts("kept", "kept"),
+            "Annotations that are part of their recordings now, up to 200.",
+        ),
     ],
 );
 
@@ -306,6 +314,11 @@ pub const SHAPES: &[Shape] = &[
                 "replay",
                 Part("replay"),
                 "The recording that is watched in it.",
+            ),
+            may(
+                "annotations",
+                Parts("annotation", "annotation"),
+                "What was said of that recording, by place.",
             ),
             may("members", Parts("member", "member"), "Up to 200 members."),
             may(
@@ -562,6 +575,37 @@ pub const SHAPES: &[Shape] = &[
                 Part("replay"),
                 "What is watched; nothing any more without.",
             ),
+            may(
+                "annotation",
+                Part("annotation"),
+                "What was said of what is watched.",
+            ),
+            may(
+                "annotations",
+                Parts("recalled", "annotation"),
+                "What was said of it before.",
+            ),
+            may(
+                "number",
+                Count,
+                "The event by which it was said that is part of the recording now.",
+            ),
+        ],
+    ),
+    shape(
+        "annotation",
+        "What somebody said of a place in a recording while watching it.",
+        &[
+            must("recording", Text, "Which recording."),
+            must(
+                "position_ms",
+                Count,
+                "The place, in ms since its beginning.",
+            ),
+            must("said_ms", Count, "When it was said, in ms since 1970."),
+            must("number", Count, "The event by which it was said."),
+            must("name", Text, "What the one was called who said it."),
+            must("text", Text, "What: up to 500 bytes."),
         ],
     ),
     shape(
@@ -583,6 +627,7 @@ pub const SHAPES: &[Shape] = &[
             must("recording", Text, "Which."),
             must("room", Text, "In which room."),
             may("member", Text, "Who began it."),
+            must("since_ms", Count, "Since when, in ms since 1970."),
             must(
                 "order",
                 Count,
@@ -626,6 +671,20 @@ pub const SHAPES: &[Shape] = &[
             must("begin_ms", Count, "When it began, in ms since 1970."),
             must("length_ms", Count, "How long it is so far."),
             must("over", Truth, "Whether it was ended in order."),
+            may(
+                "annotations",
+                Count,
+                "How much was said of it by those who watched it.",
+            ),
+        ],
+    ),
+    shape(
+        "kept",
+        "An annotation that is part of its recording now.",
+        &[
+            must("tenant", Text, "First level of the session's topics."),
+            must("name", Text, "Second level of the session's topics."),
+            must("number", Count, "The event by which it was said."),
         ],
     ),
     shape(
@@ -665,6 +724,11 @@ pub const SHAPES: &[Shape] = &[
                 Parts("said", "said"),
                 "What was said there just now.",
             ),
+            may(
+                "recalled",
+                Parts("annotation", "annotation"),
+                "What was said of it by those who watched it before, up to 20 at once.",
+            ),
             may("failed", Truth, "Whether it cannot play it."),
         ],
     ),
@@ -701,6 +765,11 @@ pub const SHAPES: &[Shape] = &[
                 Parts("replaying", "replaying"),
                 "Sessions in which it is to replay.",
             ),
+            may(
+                "annotations",
+                Parts("said-of", "said-of"),
+                "What is to become part of recordings that it has.",
+            ),
         ],
     ),
     shape(
@@ -720,6 +789,15 @@ pub const SHAPES: &[Shape] = &[
                 Parts("event", "event"),
                 "What happened since, without resume keys and what was said to one alone.",
             ),
+        ],
+    ),
+    shape(
+        "said-of",
+        "An annotation that is to become part of its recording.",
+        &[
+            must("tenant", Text, "First level of the session's topics."),
+            must("name", Text, "Second level of the session's topics."),
+            must("annotation", Part("annotation"), "What was said."),
         ],
     ),
     shape(

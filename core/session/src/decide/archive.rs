@@ -130,6 +130,7 @@ impl Machine {
             recording,
             room,
             member: member_of(caller),
+            since_ms: self.now_ms,
             order: self.session.seq + 1,
             playing: true,
             position_ms: 0,
@@ -141,6 +142,7 @@ impl Machine {
             replay: Some(replay),
             why: None,
         });
+        self.recall_unkept();
         Ok(())
     }
 
@@ -191,6 +193,7 @@ impl Machine {
             self.end_replay(Gone::Lost);
             return Ok(());
         }
+        self.recall(playing.recalled);
         if playing.order != replay.order {
             return Ok(());
         }
@@ -245,7 +248,7 @@ impl Machine {
         });
     }
 
-    fn replayed(&self) -> Result<Replay, Refusal> {
+    pub(super) fn replayed(&self) -> Result<Replay, Refusal> {
         let replay = self.session.replay.clone();
         replay.ok_or(Refusal::Range("no recording is replayed here"))
     }

@@ -3,6 +3,7 @@
 //! Each of them checks everything first and then emits events, so that what is refused has changed
 //! nothing.
 
+mod annotations;
 mod archive;
 mod floors;
 mod life;
@@ -65,6 +66,7 @@ impl Machine {
                 playing,
                 position_ms,
             } => self.play(caller, playing, position_ms),
+            Command::Annotate { text, position_ms } => self.annotate(caller, &text, position_ms),
             Command::Stop => self.stop(caller),
             Command::Leave => self.leave_by_itself(caller),
         }?;

@@ -220,7 +220,7 @@ impl Machine {
     }
 
     /// Who may say something, and where.
-    fn speaker(&self, caller: Caller) -> Result<(MemberId, String), Refusal> {
+    pub(super) fn speaker(&self, caller: Caller) -> Result<(MemberId, String), Refusal> {
         let member = self.asking(caller)?;
         if !member.rights.chat {
             return Err(Refusal::Forbidden("your token does not let you chat"));

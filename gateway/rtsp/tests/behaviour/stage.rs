@@ -48,6 +48,7 @@ pub(crate) struct Answer {
 fn track(recording: RecordingId, class: Class, encoding: &str) -> TrackInfo {
     let is_video = class == Class::Video;
     TrackInfo {
+        reliable: false,
         recording,
         topic: Topic::new(&format!("test/{}", class.name())).unwrap(),
         media: MediaInfo {

@@ -3,38 +3,22 @@
 import "./assets";
 import "@excalidraw/excalidraw/index.css";
 import "./board.css";
-import {
-  CaptureUpdateAction, Excalidraw, reconcileElements, restoreElements,
-} from "@excalidraw/excalidraw";
+import { CaptureUpdateAction, Excalidraw, reconcileElements } from "@excalidraw/excalidraw";
 import type { Meeting, View } from "@sangam/sdk";
-import { useCallback, useEffect, useMemo, useRef, useState, type KeyboardEvent } from "react";
+import { useCallback, useEffect, useMemo, useRef, useState } from "react";
 import { useTranslation } from "react-i18next";
 import { BoardTools, type Paint, type Tool } from "./BoardTools";
-import type { Kept, Shape } from "./element";
+import { idle, OPTIONS, reset, restored, START, type Api } from "./canvas";
+import type { Kept } from "./element";
 import { ELEMENTS_MAX, type Shared } from "./shared";
 import { standing, useBoard } from "./useBoard";
 
-type Api = Parameters<NonNullable<React.ComponentProps<typeof Excalidraw>["excalidrawAPI"]>>[0];
 type Elements = ReturnType<Api["getSceneElementsIncludingDeleted"]>;
 
 /** How long changes are gathered before they are told. */
 const GATHER_MS = 100;
 /** Characters of what is pasted; more is not even looked at. */
 const PASTE_MAX = 1_000_000;
-const OPTIONS = {
-  canvasActions: {
-    changeViewBackgroundColor: false, clearCanvas: false, export: false, loadScene: false,
-    saveToActiveFile: false, toggleTheme: false, saveAsImage: false,
-  },
-  tools: { image: false },
-} as const;
-/** Keys of Excalidraw for what is not here: help, files, search, other views, pictures and frames. */
-const IDLE = /^[?9fgiks]$/i;
-const IDLE_CTRL = /^[efkops/']$/i;
-const IDLE_ALT = /^[rsz/]$/i;
-/** A board is white on every screen: what is drawn looks the same to all. */
-const START = { appState: { viewBackgroundColor: "#ffffff", showWelcomeScreen: false } } as const;
-
 export default function BoardView({ meeting, view }: { meeting: Meeting; view: View }) {
   const { t, i18n } = useTranslation();
   const board = useBoard(meeting, view);
@@ -109,14 +93,6 @@ export default function BoardView({ meeting, view }: { meeting: Meeting; view: V
   );
 }
 
-/** Keeps keys from Excalidraw that would open what is not here; not those of a text. */
-function idle(event: KeyboardEvent): void {
-  if (event.target instanceof HTMLTextAreaElement) return;
-  const { ctrlKey, metaKey, altKey, key } = event;
-  const keys = ctrlKey || metaKey ? IDLE_CTRL : altKey ? IDLE_ALT : IDLE;
-  if (keys.test(key)) event.stopPropagation();
-}
-
 /** Tells what changed here, not with every move of the hand. */
 function usePut(api: Api | undefined, shared: Shared, draws: boolean, told: () => void) {
   const timer = useRef<ReturnType<typeof setTimeout>>(undefined);
@@ -138,11 +114,6 @@ function usePut(api: Api | undefined, shared: Shared, draws: boolean, told: () =
   }, [api, shared, draws]);
 }
 
-/** Shapes as Excalidraw has them. */
-function restored(shapes: Shape[]) {
-  return restoreElements(shapes as unknown as Parameters<typeof restoreElements>[0], null);
-}
-
 /** Puts what others drew beside what is being drawn here. */
 function show(api: Api, shared: Shared): void {
   const shapes = shared.shapes();
@@ -156,11 +127,6 @@ function show(api: Api, shared: Shared): void {
   type Remote = Parameters<typeof reconcileElements>[1];
   const elements = reconcileElements(kept, restored(shapes) as unknown as Remote, api.getAppState());
   api.updateScene({ elements, captureUpdate: CaptureUpdateAction.NEVER });
-}
-
-/** Throws away what was not told. */
-function reset(api: Api, shared: Shared): void {
-  api.updateScene({ elements: restored(shared.shapes()), captureUpdate: CaptureUpdateAction.NEVER });
 }
 
 function busyWith(api: Api): ReadonlySet<string> {

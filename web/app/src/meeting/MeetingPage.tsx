@@ -4,11 +4,12 @@ import type { Meeting, View } from "@sangam/sdk";
 import { Circle, LoaderCircle, Lock } from "lucide-react";
 import { useMemo, useRef, useState, type ReactNode } from "react";
 import { useTranslation } from "react-i18next";
+import { useDrawn } from "../board/useDrawn";
 import type { Settings } from "../settings";
 import { Logo } from "../ui/Logo";
 import { Ways } from "../ui/Ways";
 import { Chat } from "./Chat";
-import { Laid } from "./Laid";
+import { Laid, LaidPast } from "./Laid";
 import { Consent, Notices } from "./Notices";
 import { People } from "./People";
 import { Rising } from "./Reactions";
@@ -66,6 +67,9 @@ function Inside({ meeting, settings, change, view }: MeetingPageProps & { view: 
   const [layout, setLayout] = useState<Layout>("grid");
   const [pinned, setPinned] = useState<string>();
   const [board, setBoard] = useState(false);
+  const [past, setPast] = useState(true);
+  const replay = watched(view);
+  const drawn = useDrawn(meeting, replay);
   const switches = useMemo(() => new Switches(meeting), [meeting]);
   const tools = useTools(meeting, view, settings, switches);
   const unread = useUnread(view, panel === "chat");
@@ -105,7 +109,9 @@ function Inside({ meeting, settings, change, view }: MeetingPageProps & { view: 
           <StageView
             stage={stage(view, layout, pinned)} view={view} meeting={meeting}
             pinned={pinned} pin={setPinned}
-            board={board && <Laid key={me(view)?.room} meeting={meeting} view={view} />}
+            board={replay && drawn && past
+              ? <LaidPast meeting={meeting} replay={replay} />
+              : board && <Laid key={me(view)?.room} meeting={meeting} view={view} />}
           />
           <Rising view={view} />
         </section>
@@ -118,7 +124,9 @@ function Inside({ meeting, settings, change, view }: MeetingPageProps & { view: 
           </Side>
         )}
       </div>
-      {watched(view) && <ReplayBar view={view} tools={tools} />}
+      {replay && (
+        <ReplayBar view={view} tools={tools} past={past} look={drawn ? setPast : undefined} />
+      )}
       <Toolbar
         meeting={meeting} view={view} tools={tools} panel={panel} open={open} unread={unread}
         waiting={leading(view) ? lobby(view).length : 0} layout={layout} lay={setLayout}

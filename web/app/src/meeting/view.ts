@@ -1,6 +1,6 @@
 /** What the meeting shows, worked out of what the session says: no React, no browser. */
 
-import { floorOf, holds, leads, type Medium, type Member, type MemberId, type Replay, type Room, type View } from "@sangam/sdk";
+import { floorOf, holds, leads, type Annotation, type Medium, type Member, type MemberId, type Replay, type Room, type View } from "@sangam/sdk";
 
 /** The room that everybody begins in. */
 export const MAIN = "main";
@@ -195,4 +195,19 @@ export function hue(identity: string): number {
   let sum = 0;
   for (const letter of identity) sum = (sum * 31 + (letter.codePointAt(0) ?? 0)) % 3_600;
   return (sum * 47) % 360;
+}
+
+/** For how long what was said of a place in a recording is shown, and how much at once. */
+const SHOWN_MS = 6_000;
+const SHOWN_MAX = 3;
+
+/** What was said of where a recording is now: the latest of it. */
+export function shownAt(annotations: readonly Annotation[], now: number): Annotation[] {
+  const here = annotations.filter(({ position_ms: at }) => at <= now && now < at + SHOWN_MS);
+  return here.slice(-SHOWN_MAX);
+}
+
+/** What somebody wrote, on one line. */
+export function heard(text: string): string {
+  return text.replace(/\s+/g, " ").trim();
 }

@@ -62,6 +62,11 @@ impl Catalogue {
     /// It is over.
     pub(super) fn ended(&self, recording: &str) {
         held(&self.running).remove(recording);
+        self.changed();
+    }
+
+    /// Something of a recording has changed.
+    pub(super) fn changed(&self) {
         self.stale.store(true, Ordering::Release);
     }
 
@@ -106,11 +111,16 @@ fn held<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
 fn listed(recording: &Recording) -> Option<Value> {
     let (tenant, name) = session(recording)?;
     let ms = |ns: u64| ns / 1_000_000;
-    Some(json!({
+    let mut listed = json!({
         "id": recording.id.to_string(), "tenant": tenant, "name": name,
         "begin_ms": ms(recording.begin), "over": recording.whole,
         "length_ms": ms(recording.end.saturating_sub(recording.begin)),
-    }))
+    });
+    // Servers that know of none need not be told.
+    if let said @ 1.. = recording.annotated() {
+        listed["annotations"] = json!(said);
+    }
+    Some(listed)
 }
 
 /// The session that was recorded.

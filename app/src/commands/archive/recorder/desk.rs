@@ -9,9 +9,11 @@ use serde_json::{Value, json};
 
 use super::catalogue::Catalogue;
 use super::player::Player;
+use super::scribe::Scribe;
 use super::take::Take;
 use super::{Id, Options};
 use crate::commands::session::Server;
+use crate::exit::Failure;
 use crate::stop::Stop;
 
 /// Sessions that are recorded at once: each has a log of its own, of up to 64 MiB in memory.
@@ -28,6 +30,7 @@ pub(super) struct Desk {
     catalogue: Arc<Catalogue>,
     takes: BTreeMap<Id, Take>,
     players: BTreeMap<Id, Player>,
+    scribe: Scribe,
     /// Threads that put down what they have.
     ending: Vec<JoinHandle<()>>,
     /// The revision of what it heard last.
@@ -39,18 +42,23 @@ pub(super) struct Desk {
 }
 
 impl Desk {
-    pub(super) fn new(options: &Arc<Options>, server: Server, catalogue: &Arc<Catalogue>) -> Self {
-        Self {
+    pub(super) fn new(
+        options: &Arc<Options>,
+        server: Server,
+        (catalogue, stop): (&Arc<Catalogue>, &Stop),
+    ) -> Result<Self, Failure> {
+        Ok(Self {
             options: Arc::clone(options),
             server,
             catalogue: Arc::clone(catalogue),
             takes: BTreeMap::new(),
             players: BTreeMap::new(),
+            scribe: Scribe::start(&options.archive, catalogue, stop)?,
             ending: Vec::new(),
             known: None,
             listed: 0,
             reached: true,
-        }
+        })
     }
 
     /// Works until it is told to stop.
@@ -86,7 +94,8 @@ impl Desk {
         let takes = std::mem::take(&mut self.takes).into_values().map(Take::end);
         let players = std::mem::take(&mut self.players).into_values();
         let players = players.map(Player::end);
-        for thread in takes.chain(players).chain(self.ending) {
+        let scribe = std::iter::once(self.scribe.end());
+        for thread in takes.chain(players).chain(scribe).chain(self.ending) {
             // It has said so itself.
             let _ = thread.join();
         }
@@ -94,10 +103,11 @@ impl Desk {
 
     /// Whether a recording begins, or something else is to be told without waiting for news.
     fn begins(&self) -> bool {
-        self.takes.values().any(|take| !take.works()) || self.listed != self.catalogue.version()
+        let takes = self.takes.values().any(|take| !take.works());
+        takes || self.scribe.is_busy() || self.listed != self.catalogue.version()
     }
 
-    fn beat(&self, version: u64) -> Value {
+    fn beat(&mut self, version: u64) -> Value {
         let records = self.takes.iter().map(|((tenant, name), take)| {
             json!({
                 "tenant": tenant, "name": name, "after": take.after(), "begun": take.works(),
@@ -110,6 +120,10 @@ impl Desk {
             "places": TAKES_MAX.saturating_sub(self.takes.len()),
             "records": records.collect::<Vec<_>>(), "replays": replays.collect::<Vec<_>>(),
         });
+        let kept = self.scribe.kept();
+        if !kept.is_empty() {
+            beat["kept"] = json!(kept);
+        }
         if version != self.listed {
             beat["lists"] = json!(true);
             beat["recordings"] = json!(self.catalogue.list());
@@ -161,6 +175,9 @@ impl Desk {
             }
         }
         self.ending.extend(players.into_values().map(Player::end));
+        for task in items(work, "annotations") {
+            self.scribe.take(&id(task), &task["annotation"]);
+        }
     }
 }
 

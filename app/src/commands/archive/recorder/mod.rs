@@ -6,8 +6,10 @@
 mod beside;
 mod catalogue;
 mod desk;
+mod drawing;
 mod past;
 mod player;
+mod scribe;
 mod take;
 
 use std::path::PathBuf;
@@ -90,7 +92,7 @@ impl Service {
             Ok(())
         };
         for server in servers? {
-            let desk = Desk::new(&options, server, &catalogue);
+            let desk = Desk::new(&options, server, (&catalogue, stop))?;
             let stop = stop.clone();
             begin("sangam-desk", Box::new(move || desk.run(&stop)))?;
         }

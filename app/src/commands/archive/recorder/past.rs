@@ -1,14 +1,15 @@
-//! What a recording of a session holds beside its packets: who was there, and what they said.
+//! What a recording of a session holds beside its packets: who was there, what they said, and what
+//! they drew.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::Path;
 use std::time::Duration;
 
-use sangam_archive::{Archive, Folder, Recording, Replay};
+use sangam_archive::{Archive, Folder, Recording, Replay, annotations};
 use sangam_session::limits::PLAYED_MAX;
 use sangam_session::{MAIN, Medium, MemberId, Person};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::Id;
 use super::catalogue::session;
@@ -18,6 +19,11 @@ use super::take::LOG;
 const FRAMES_MAX: usize = 20_000;
 /// Lines of chat that are kept of them.
 const LINES_MAX: usize = 10_000;
+/// Bytes of those frames.
+const FRAME_BYTES_MAX: usize = 64 << 20;
+/// Events of a board that are read of one recording, and their bytes; what is later is not shown.
+const STROKES_MAX: usize = 100_000;
+const STROKE_BYTES_MAX: usize = 32 << 20;
 
 /// A recording that can be replayed.
 pub(super) struct Past {
@@ -27,6 +33,17 @@ pub(super) struct Past {
     pub(super) lines: Vec<Line>,
     /// For each track whose it is.
     pub(super) tracks: Vec<Option<Part>>,
+    /// What was drawn on the board, in the order of time.
+    pub(super) strokes: Vec<Stroke>,
+    /// What was said of it since, as session servers are told.
+    pub(super) annotations: Vec<Value>,
+}
+
+/// An event of the board.
+pub(super) struct Stroke {
+    /// Since the begin of the recording.
+    pub(super) at: Duration,
+    pub(super) event: Vec<u8>,
 }
 
 /// A line of chat.
@@ -59,16 +76,18 @@ impl Past {
         let tracks: Vec<_> = tracks
             .map(|one| part(one.info.topic.as_str(), id))
             .collect();
-        let log = format!("{}/{}{LOG}", id.0, id.1);
-        let log = recording
-            .tracks
-            .iter()
-            .position(|one| one.info.topic.as_str() == log);
+        let session = format!("{}/{}", id.0, id.1);
         let replay = Replay::new(archive.reader(), recording);
-        let frames = match log {
-            Some(log) => replay.data(log, FRAMES_MAX)?,
-            None => Vec::new(),
-        };
+        let frames = data(
+            &replay,
+            &format!("{session}{LOG}"),
+            (FRAMES_MAX, FRAME_BYTES_MAX),
+        )?;
+        let board = format!("{session}/{MAIN}/board");
+        let strokes = data(&replay, &board, (STROKES_MAX, STROKE_BYTES_MAX))?;
+        let strokes = strokes.into_iter();
+        let strokes = strokes.map(|(at, event)| Stroke { at, event }).collect();
+        let annotations = recalled(&replay)?;
         let (names, lines) = told(&frames);
         let people = people(replay.recording(), (&tracks, &lines), &names);
         Ok(Some(Self {
@@ -76,6 +95,8 @@ impl Past {
             people,
             lines,
             tracks,
+            strokes,
+            annotations,
         }))
     }
 
@@ -83,6 +104,31 @@ impl Past {
     pub(super) fn length(&self) -> Duration {
         let recording = self.replay.recording();
         Duration::from_nanos(recording.end.saturating_sub(recording.begin))
+    }
+}
+
+fn recalled(replay: &Replay<Folder>) -> io::Result<Vec<Value>> {
+    let recording = replay.recording();
+    let said = annotations(replay.medium(), recording)?.into_iter();
+    let said = said.map(|one| {
+        json!({
+            "recording": recording.id.to_string(), "position_ms": one.position_ms,
+            "said_ms": one.said_ms, "number": one.number, "name": one.name, "text": one.text,
+        })
+    });
+    Ok(said.collect())
+}
+
+/// The data of a topic: the first so many, of so many bytes.
+fn data(
+    replay: &Replay<Folder>,
+    topic: &str,
+    most: (usize, usize),
+) -> io::Result<Vec<(Duration, Vec<u8>)>> {
+    let mut tracks = replay.recording().tracks.iter();
+    match tracks.position(|one| one.info.topic.as_str() == topic) {
+        Some(track) => replay.data(track, most),
+        None => Ok(Vec::new()),
     }
 }
 
@@ -186,8 +232,6 @@ fn people(
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     #[test]

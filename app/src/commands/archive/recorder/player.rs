@@ -13,12 +13,14 @@ use sangam_model::Topic;
 use sangam_session::{Medium, Replay, Said};
 use serde_json::{Value, json};
 
+use super::drawing::Drawing;
 use super::past::{Part, Past};
 use super::{Id, Options};
 use crate::commands::archive::replay::publish;
 use crate::commands::peer::{self, Pass};
 use crate::commands::session::Server;
 use crate::exit::{Exit, Failure, io};
+use crate::replayed::{self, Turn};
 use crate::stop::Stop;
 
 /// How soon an order is heeded.
@@ -33,6 +35,10 @@ const BEFORE_MAX: Duration = Duration::from_secs(8);
 const AGAIN: Duration = Duration::from_secs(1);
 /// Lines of chat that are told at once.
 const SAID_MAX: usize = sangam_session::limits::SAID_MAX;
+/// Annotations that are.
+const RECALLED_MAX: usize = sangam_session::limits::RECALLED_MAX;
+/// Attempts to tell them: servers of before do not understand it, and a replay goes on without.
+const ATTEMPTS: u32 = 5;
 
 /// The way to the thread that plays.
 pub(super) struct Player {
@@ -129,9 +135,14 @@ impl Teller {
             let beat = json!({ "places": 0, "replays": [news] }).to_string();
             // Without what was found there is no replay; the rest is worth nothing later.
             let must = news["length_ms"].is_u64() || news["failed"] == true;
+            let mut left = match news["recalled"].is_array() {
+                true => ATTEMPTS,
+                false => u32::from(!must),
+            };
             while let Err(error) = self.server.put(&self.path, &beat) {
                 tracing::warn!(error = %error.message, "the session does not hear of its replay");
-                if !must || self.stop.is_set() {
+                left = left.saturating_sub(1);
+                if (!must && left == 0) || self.stop.is_set() {
                     break;
                 }
                 thread::park_timeout(AGAIN);
@@ -176,6 +187,9 @@ impl Stage {
         self.tell(json!({
             "order": first.order, "length_ms": length.max(1), "people": past.people,
         }));
+        for recalled in past.annotations.chunks(RECALLED_MAX) {
+            self.tell(json!({ "order": first.order, "recalled": recalled }));
+        }
         match peer::connect(&self.options.brokers, &self.options.peer) {
             Ok((client, pass)) => {
                 if let Err(error) = self.play(past, client, pass) {
@@ -205,6 +219,9 @@ impl Stage {
     fn play(&self, mut past: Past, mut client: Client, mut pass: Pass) -> Result<(), Failure> {
         let mut heeded = 0;
         let mut run: Option<Run> = None;
+        let mut drawing = None;
+        // Where people went last: the board is there at once, the picture at the key frame before.
+        let mut place = Duration::ZERO;
         while !self.stop.is_set() {
             let wanted = self.wanted();
             // Until they are members there is nowhere to publish.
@@ -212,9 +229,20 @@ impl Stage {
                 heeded = wanted.order;
                 self.order.store(heeded, Ordering::Relaxed);
                 drop(run.take());
+                place = Duration::from_millis(wanted.position_ms);
+                if drawing.is_none() {
+                    drawing = self.drawing(&past, &mut client, &wanted);
+                }
+                if let Some(drawing) = &mut drawing {
+                    drawing.turn(turn(&wanted), &past.strokes, place);
+                }
                 if wanted.playing {
                     run = Some(self.begin(&mut past, &mut client, &wanted)?);
                 }
+            }
+            if let Some(drawing) = &mut drawing {
+                let now = run.as_ref().map_or(place, |run| place.max(run.now()));
+                drawing.draw(&past.strokes, now);
             }
             let wait = match &mut run {
                 Some(run) if !run.over => self.step(&mut past, run)?,
@@ -223,6 +251,17 @@ impl Stage {
             self.listen(&mut client, &mut pass, wait)?;
         }
         Ok(())
+    }
+
+    /// The board of the recording, if something was drawn on it.
+    fn drawing(&self, past: &Past, client: &mut Client, wanted: &Replay) -> Option<Drawing> {
+        if past.strokes.is_empty() {
+            return None;
+        }
+        let topic = replayed::topic([&self.id.0, &self.id.1, &wanted.room]).ok()?;
+        let drawing = Drawing::new(client, &topic);
+        let told = |error: &_| tracing::warn!(%error, "the board of a recording is not shown");
+        drawing.inspect_err(told).ok()
     }
 
     /// Publishes anew, so that receivers know that what comes does not follow what came.
@@ -287,7 +326,7 @@ impl Stage {
     fn step(&self, past: &mut Past, run: &mut Run) -> Result<Duration, Failure> {
         let wrong = || io(self.options.archive.display());
         loop {
-            let now = run.base + run.start.elapsed();
+            let now = run.now();
             self.say(past, run, now);
             let next = match run.next.take() {
                 Some(next) => next,
@@ -343,6 +382,21 @@ impl Stage {
             None => pass.renew(client),
         }
         Ok(())
+    }
+}
+
+impl Run {
+    /// Where it is.
+    fn now(&self) -> Duration {
+        self.base + self.start.elapsed()
+    }
+}
+
+/// The turn that an order begins.
+const fn turn(wanted: &Replay) -> Turn {
+    Turn {
+        since_ms: wanted.since_ms,
+        order: wanted.order,
     }
 }
 

@@ -1,5 +1,6 @@
 //! Recorders: what they say, and what they have to do.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use sangam_model::Time;
@@ -7,7 +8,7 @@ use sangam_session::limits::LEASE_MS;
 use sangam_session::{Command, Event, Input, Playing, Record, Refusal, Session, SessionId};
 use serde_json::{Value, json};
 
-use super::super::super::recorders::{Beat, LISTED_MAX, Listed, TASKS_MAX};
+use super::super::super::recorders::{Beat, KEPT_MAX, LISTED_MAX, Listed, TASKS_MAX};
 use super::super::super::view;
 use super::super::{Counters, Failure};
 use super::Hall;
@@ -42,7 +43,12 @@ impl Recorders {
             .filter_map(|known| known.recordings.as_ref());
         let all = all.flatten().filter(|one| one.is_of(id));
         let mut found: Vec<_> = all.cloned().collect();
-        found.sort_by(|one, other| (one.begin_ms, &one.id).cmp(&(other.begin_ms, &other.id)));
+        // Of two that look at one archive, the one that has seen more.
+        let more = |one: &Listed| Reverse((one.length_ms, one.annotations));
+        found.sort_by(|one, other| {
+            let order = (one.begin_ms, &one.id, more(one));
+            order.cmp(&(other.begin_ms, &other.id, more(other)))
+        });
         found.dedup_by(|one, other| one.id == other.id);
         found.drain(..found.len().saturating_sub(LISTED_MAX));
         found
@@ -89,6 +95,12 @@ impl Hall {
                 let _ = self.input(now, &id, Input::Player(name.to_owned(), one.playing()));
             }
         }
+        for one in &beat.kept {
+            if let Some(id) = one.session() {
+                // Of a session that was forgotten nobody waits for it.
+                let _ = self.input(now, &id, Input::Kept(one.number));
+            }
+        }
     }
 
     /// Lets a recorder have what nobody does.
@@ -124,6 +136,7 @@ impl Hall {
         self.hand_out(now, name, beat.places);
         let mut records = Vec::new();
         let mut replays = Vec::new();
+        let mut annotations = Vec::new();
         for (id, hosted) in &self.hosted {
             let machine = &hosted.machine;
             if machine.is_recorded_by(name) && records.len() < TASKS_MAX {
@@ -139,6 +152,14 @@ impl Hall {
             {
                 replays.push(json!({ "tenant": id.tenant, "name": id.name, "replay": replay }));
             }
+            let unkept = machine.session().unkept().iter();
+            let theirs = unkept.filter(|one| self.recorders.has(name, &one.recording));
+            let theirs: Vec<_> = theirs.take(KEPT_MAX - annotations.len()).collect();
+            annotations.extend(
+                theirs
+                    .into_iter()
+                    .map(|one| json!({ "tenant": id.tenant, "name": id.name, "annotation": one })),
+            );
         }
         let store = &mut self.options.store;
         let records = records.into_iter().map(|(session, after)| match after {
@@ -155,6 +176,7 @@ impl Hall {
         Ok(json!({
             "revision": *self.counters.work.borrow(), "listed": listed,
             "records": records.collect::<Vec<_>>(), "replays": replays,
+            "annotations": annotations,
         }))
     }
 
@@ -173,8 +195,12 @@ impl Hall {
 
 /// Tells recorders that there may be something for them.
 pub(super) fn rouse(counters: &Counters, session: &Session, records: &[Record]) {
-    let archived =
-        |one: &Record| matches!(one.event, Event::Recording { .. } | Event::Replay { .. });
+    let archived = |one: &Record| {
+        matches!(
+            one.event,
+            Event::Recording { .. } | Event::Replay { .. } | Event::Annotated { .. }
+        )
+    };
     let concerned = session.recording().is_some() || session.watched().is_some();
     if concerned || records.iter().any(archived) {
         counters.work.send_modify(|revision| *revision += 1);
