@@ -3,34 +3,23 @@
 #![allow(clippy::unwrap_used, reason = "helpers of a test fail like a test")]
 
 mod common;
+#[path = "common/numbers.rs"]
+mod numbers;
 
 use std::collections::BTreeSet;
-use std::fs::File;
 use std::io::{Read, Seek, SeekFrom, Write};
-use std::os::fd::AsRawFd;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use common::{Broker, Running, clip, probe, run, sangam, text};
+use numbers::{Numbers, latest, lines};
 use sangam_archive::Archive;
-use sangam_client::{Client, ClientOptions, Outgoing, Publisher, Target};
-use sangam_model::{MediaInfo, Random, Topic};
-use serde_json::Value;
+use sangam_model::Random;
 use tempfile::TempDir;
 
-const PATIENCE: Duration = Duration::from_secs(30);
 /// Kills in each run of `make test`; `make kills` asks for more.
 const KILLS: u64 = 3;
-/// Data comes so fast at most.
-const PACE: Duration = Duration::from_millis(2);
-
-fn lines(said: &str) -> Vec<Value> {
-    let whole = said.lines().filter(|line| line.ends_with('}'));
-    whole
-        .map(|line| serde_json::from_str(line).unwrap())
-        .collect()
-}
 
 fn record(broker: &Broker, folder: &Path, more: &[&str]) -> Running {
     let (address, folder) = (broker.udp.to_string(), folder.display().to_string());
@@ -46,54 +35,8 @@ fn record(broker: &Broker, folder: &Path, more: &[&str]) -> Running {
     Running::start(sangam(&[&args[..], more].concat()))
 }
 
-/// Numbers on a topic, one event each.
-struct Numbers {
-    client: Client,
-    publisher: Publisher,
-    next: u64,
-}
-
-impl Numbers {
-    fn new(broker: &Broker) -> Self {
-        let target = Target::Udp(broker.udp);
-        let mut client = Client::connect(target, ClientOptions::default()).unwrap();
-        let topic = Topic::new("test/numbers").unwrap();
-        let publisher = client.publish(&topic, MediaInfo::data(), PATIENCE).unwrap();
-        Self {
-            client,
-            publisher,
-            next: 0,
-        }
-    }
-
-    fn send_for(&mut self, time: Duration) {
-        let begin = Instant::now();
-        while begin.elapsed() < time {
-            let number = self.next.to_be_bytes();
-            self.publisher.send(Outgoing::new(&number)).unwrap();
-            self.next += 1;
-            self.client.recv(PACE);
-        }
-    }
-}
-
 fn all(folder: &Path) -> usize {
     Archive::new(folder).recordings().unwrap().len()
-}
-
-/// The numbers of the latest recording, which follow each other, and whether it was ended in
-/// order.
-fn latest(folder: &Path) -> (Vec<u64>, bool) {
-    let archive = Archive::new(folder);
-    let recording = archive.recordings().unwrap().pop().unwrap();
-    let mut numbers = Vec::new();
-    recording
-        .read(&archive.medium().unwrap(), |_, record| {
-            numbers.push(u64::from_be_bytes(record.body.try_into().unwrap()));
-            true
-        })
-        .unwrap();
-    (numbers, recording.whole)
 }
 
 #[test]
@@ -156,102 +99,6 @@ fn ends_in_order(broker: &Broker, numbers: &mut Numbers, folder: &Path) {
         ),
         (Some(0), 0)
     );
-}
-
-/// A recorder with a disk of its own that holds little; `$1` is the sangam binary, `$2` the broker.
-const LITTLE_ROOM: &str = r#"
-set -eu
-mount -t tmpfs -o size=8m tmpfs /mnt
-exec "$1" record 'test/#' --json --from "$2" --archive /mnt/archive
-"#;
-
-/// A recorder whose disk is full: the recorder, its disk, and packets of it that are safe.
-fn recorder_without_room(broker: &Broker, numbers: &mut Numbers) -> (Running, File, u64) {
-    let mut command = Command::new("unshare");
-    command
-        .args(["--user", "--map-root-user", "--mount"])
-        .args(["sh", "-c", LITTLE_ROOM, "sh", env!("CARGO_BIN_EXE_sangam")])
-        .arg(broker.udp.to_string());
-    let mut recorder = Running::start(command);
-    assert_eq!(recorder.json_line()["refused"], false);
-    while recorder.json_line()["safe_packets"].as_u64() < Some(100) {
-        numbers.send_for(Duration::from_millis(500));
-    }
-    // The recorder is the process that was started. What is open stays when that has ended.
-    let disk = File::open(format!("/proc/{}/root/mnt", recorder.child.id())).unwrap();
-    let mut ballast = File::create(on(&disk).join("ballast")).unwrap();
-    while ballast.write_all(&[0; 4_096]).is_ok() {}
-    let begin = Instant::now();
-    loop {
-        numbers.send_for(Duration::from_millis(500));
-        let line = recorder.json_line();
-        if line["refused"] == true {
-            assert_eq!(line["dropped"], 0);
-            let safe = line["safe_packets"].as_u64().unwrap();
-            return (recorder, disk, safe);
-        }
-        assert!(begin.elapsed() < PATIENCE, "{line}");
-    }
-}
-
-/// Where a folder is that is open here.
-fn on(disk: &File) -> PathBuf {
-    format!("/proc/self/fd/{}", disk.as_raw_fd()).into()
-}
-
-#[track_caller]
-fn follow_each_other(numbers: &[u64]) {
-    assert!(numbers.windows(2).all(|pair| pair[0] + 1 == pair[1]));
-}
-
-#[test]
-fn a_recorder_whose_disk_is_full_says_so_and_goes_on_when_there_is_room() {
-    let broker = Broker::start(&[]);
-    let mut numbers = Numbers::new(&broker);
-    let (mut recorder, disk, safe) = recorder_without_room(&broker, &mut numbers);
-    let log = recorder.log();
-    log.says(&["/mnt/archive/log", "No space left", "make room"]);
-    // What was safe is whole, and read while the disk is full.
-    let (found, whole) = latest(&on(&disk).join("archive"));
-    assert!(!whole && found.len() as u64 >= safe, "{}", found.len());
-    follow_each_other(&found);
-
-    std::fs::remove_file(on(&disk).join("ballast")).unwrap();
-    let wanted = numbers.next - found[0];
-    let begin = Instant::now();
-    loop {
-        let line = recorder.json_line();
-        if line["refused"] == false && line["safe_packets"].as_u64() >= Some(wanted) {
-            break;
-        }
-        assert!(begin.elapsed() < PATIENCE, "{line}, {wanted}");
-    }
-    recorder.signal("INT");
-    let (code, said) = recorder.end();
-    let summary = lines(&said).pop().unwrap();
-    assert_eq!((code, &summary["dropped"]), (0, &0.into()), "{summary}");
-    let (found, whole) = latest(&on(&disk).join("archive"));
-    assert!(whole && found.len() as u64 >= wanted, "{}", found.len());
-    follow_each_other(&found);
-}
-
-#[test]
-fn a_recorder_that_is_ended_while_its_disk_is_full_says_what_is_lost() {
-    let broker = Broker::start(&[]);
-    let mut numbers = Numbers::new(&broker);
-    let (mut recorder, disk, safe) = recorder_without_room(&broker, &mut numbers);
-    let log = recorder.log();
-    recorder.signal("INT");
-    log.says(&["the disk refused the last", "is it full?"]);
-    assert_eq!(recorder.end().0, 1);
-    let (found, whole) = latest(&on(&disk).join("archive"));
-    assert!(!whole && found.len() as u64 >= safe, "{}", found.len());
-    follow_each_other(&found);
-    // With room its recording is ended like that of one that was killed.
-    let place = on(&disk).join("archive");
-    std::fs::remove_file(on(&disk).join("ballast")).unwrap();
-    assert_eq!(Archive::new(&place).repair(1).unwrap(), 1);
-    assert_eq!(latest(&place).0, found);
 }
 
 #[test]
