@@ -83,9 +83,9 @@ properties: ## the property tests with random seeds and many more cases
 		--package sangam-broker --package sangam-session --package sangam-jitter \
 		--package sangam-reliable --package sangam-placement
 
-# Each kill and restart takes some three seconds.
-kills: ## KILLS (100) recorders killed at random moments; none may lose what it called safe
-	env KILLS=$(KILLS) cargo test --locked --package sangam-app --test archive killed
+# Each kill and restart takes some three seconds, or ten where what is left is exported.
+kills: ## KILLS (100) recorders killed at random moments; none may lose what it called safe, and what is left plays
+	env KILLS=$(KILLS) cargo test --locked --package sangam-app --test archive --test record_killed killed
 
 catalogue: ## RECORDINGS (10000) recordings listed and found, with the catalogue and without; says how long that took
 	env RECORDINGS=$(RECORDINGS) cargo test --release --locked --package sangam-archive \

@@ -3,32 +3,23 @@
 #![allow(clippy::unwrap_used, reason = "helpers of a test fail like a test")]
 
 mod common;
+#[path = "common/numbers.rs"]
+mod numbers;
 
 use std::collections::BTreeSet;
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::Path;
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use common::{Broker, Running, clip, probe, run, sangam, text};
+use numbers::{Numbers, latest, lines};
 use sangam_archive::Archive;
-use sangam_client::{Client, ClientOptions, Outgoing, Publisher, Target};
-use sangam_model::{MediaInfo, Random, Topic};
-use serde_json::Value;
+use sangam_model::Random;
 use tempfile::TempDir;
 
-const PATIENCE: Duration = Duration::from_secs(30);
 /// Kills in each run of `make test`; `make kills` asks for more.
 const KILLS: u64 = 3;
-/// Data comes so fast at most.
-const PACE: Duration = Duration::from_millis(2);
-
-fn lines(said: &str) -> Vec<Value> {
-    let whole = said.lines().filter(|line| line.ends_with('}'));
-    whole
-        .map(|line| serde_json::from_str(line).unwrap())
-        .collect()
-}
 
 fn record(broker: &Broker, folder: &Path, more: &[&str]) -> Running {
     let (address, folder) = (broker.udp.to_string(), folder.display().to_string());
@@ -44,54 +35,8 @@ fn record(broker: &Broker, folder: &Path, more: &[&str]) -> Running {
     Running::start(sangam(&[&args[..], more].concat()))
 }
 
-/// Numbers on a topic, one event each.
-struct Numbers {
-    client: Client,
-    publisher: Publisher,
-    next: u64,
-}
-
-impl Numbers {
-    fn new(broker: &Broker) -> Self {
-        let target = Target::Udp(broker.udp);
-        let mut client = Client::connect(target, ClientOptions::default()).unwrap();
-        let topic = Topic::new("test/numbers").unwrap();
-        let publisher = client.publish(&topic, MediaInfo::data(), PATIENCE).unwrap();
-        Self {
-            client,
-            publisher,
-            next: 0,
-        }
-    }
-
-    fn send_for(&mut self, time: Duration) {
-        let begin = Instant::now();
-        while begin.elapsed() < time {
-            let number = self.next.to_be_bytes();
-            self.publisher.send(Outgoing::new(&number)).unwrap();
-            self.next += 1;
-            self.client.recv(PACE);
-        }
-    }
-}
-
 fn all(folder: &Path) -> usize {
     Archive::new(folder).recordings().unwrap().len()
-}
-
-/// The numbers of the latest recording, which follow each other, and whether it was ended in
-/// order.
-fn latest(folder: &Path) -> (Vec<u64>, bool) {
-    let archive = Archive::new(folder);
-    let recording = archive.recordings().unwrap().pop().unwrap();
-    let mut numbers = Vec::new();
-    recording
-        .read(&archive.medium().unwrap(), |_, record| {
-            numbers.push(u64::from_be_bytes(record.body.try_into().unwrap()));
-            true
-        })
-        .unwrap();
-    (numbers, recording.whole)
 }
 
 #[test]

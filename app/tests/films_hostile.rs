@@ -13,6 +13,7 @@ use std::io::Write;
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use common::{Running, ends_well, run, sangam, text};
@@ -265,6 +266,47 @@ fn players_that_never_read_are_closed_and_the_films_of_others_are_whole() {
         counts["stalled"].as_u64() >= Some(deaf.len() as u64),
         "{counts}"
     );
+}
+
+/// Asks for numbers again as fast as it can until it is told to end.
+fn ask_in_vain(client: &Client, is_over: &AtomicBool) {
+    let (to, source) = client.nodes[&0];
+    // RFC 4585 section 6.2.1: as many as a datagram has room for, seventeen numbers each.
+    let mut nack = vec![0x81, 205];
+    nack.extend(302_u16.to_be_bytes());
+    nack.extend(9_u32.to_be_bytes());
+    nack.extend(source.to_be_bytes());
+    (0..300_u16).for_each(|place| {
+        nack.extend((17 * place).to_be_bytes());
+        nack.extend([0xff; 2]);
+    });
+    let begin = Instant::now();
+    while !is_over.load(Ordering::Relaxed) && begin.elapsed() < PATIENCE {
+        // Where the kernel has no room it is lost, as it may be.
+        let _ = client.rtcp.send_to(&nack, to);
+    }
+}
+
+#[test]
+fn a_client_that_asks_for_all_again_and_again_delays_nobody() {
+    let stage = Stage::new();
+    ends_well(&stage.add(&stage.file, "film"));
+    let (mut server, address) = stage.serve(&[]);
+    let mut hostile = Client::connect(address, "film");
+    assert_eq!(hostile.set_up(true).status, 200);
+    assert_eq!(hostile.ask("PLAY", ("/", ""), "").status, 200);
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| ask_in_vain(&hostile, &is_over));
+        let (client, numbers) = playing(address, "film");
+        let packets = client.receive_all(|_| {});
+        is_over.store(true, Ordering::Relaxed);
+        let (found, _) = in_order(&packets, numbers);
+        is_film(&stage.film, &found);
+        let all = stage.film.len().div_ceil(DATAGRAM);
+        assert!(found.len() > all * 99 / 100, "{} of {all}", found.len());
+    });
+    server.counts("film_refused", 10_000);
 }
 
 /// A client that plays within its connection, and never reads.

@@ -179,7 +179,7 @@ impl Log {
         self.writer.shared.safe.load(Ordering::Acquire)
     }
 
-    /// Why the disk refuses at present, if it does.
+    /// Whether the disk refuses at present.
     #[must_use]
     pub fn is_refused(&self) -> bool {
         self.writer.shared.refused.load(Ordering::Acquire)
@@ -342,13 +342,24 @@ fn write_parts(mut medium: Box<dyn Medium>, parts: &Receiver<Part>, shared: &Sha
     while let Ok(part) = parts.recv() {
         while let Err(error) = write(&mut *medium, &part) {
             shared.refused.store(true, Ordering::Release);
-            tracing::error!(%error, segment = part.segment, "the disk refuses what is recorded");
+            tracing::error!(
+                %error,
+                segment = part.segment,
+                waiting = shared.waiting.load(Ordering::Acquire),
+                "the disk refuses what is recorded, which waits in memory and is tried again each \
+                 second: make room there"
+            );
             if shared.stopping.load(Ordering::Acquire) {
                 return;
             }
             thread::park_timeout(AGAIN);
         }
-        shared.refused.store(false, Ordering::Release);
+        if shared.refused.swap(false, Ordering::AcqRel) {
+            tracing::info!(
+                segment = part.segment,
+                "the disk takes what is recorded again"
+            );
+        }
         shared.safe.store(part.packets, Ordering::Release);
         let len = part.bytes.len();
         shared.waiting.fetch_sub(len, Ordering::AcqRel);

@@ -145,6 +145,22 @@ impl Folder {
         Ok(found)
     }
 
+    fn make_safe(&mut self, name: &str) -> io::Result<()> {
+        self.file(name)?.sync_data()?;
+        if !self.named {
+            // The entry of a new file is the folder's data.
+            File::open(&self.path)?.sync_all()?;
+            self.named = true;
+        }
+        Ok(())
+    }
+
+    /// An error that says which disk is meant.
+    fn of_disk(&self, error: &io::Error) -> io::Error {
+        let message = format!("{}: {error}", self.path.display());
+        io::Error::new(error.kind(), message)
+    }
+
     fn file(&mut self, name: &str) -> io::Result<&File> {
         if self.open.as_ref().is_none_or(|(open, _)| open != name) {
             let mut options = OpenOptions::new();
@@ -164,17 +180,14 @@ impl Folder {
 
 impl Medium for Folder {
     fn write(&mut self, name: &str, offset: u64, bytes: &[u8]) -> io::Result<()> {
-        self.file(name)?.write_all_at(bytes, offset)
+        let file = self.file(name);
+        let written = file.and_then(|file| file.write_all_at(bytes, offset));
+        written.map_err(|error| self.of_disk(&error))
     }
 
     fn sync(&mut self, name: &str) -> io::Result<()> {
-        self.file(name)?.sync_data()?;
-        if !self.named {
-            // The entry of a new file is the folder's data.
-            File::open(&self.path)?.sync_all()?;
-            self.named = true;
-        }
-        Ok(())
+        let done = self.make_safe(name);
+        done.map_err(|error| self.of_disk(&error))
     }
 
     fn read(&self, name: &str, offset: u64, len: usize) -> io::Result<Vec<u8>> {

@@ -128,6 +128,14 @@ pub(crate) struct PlayArgs {
     /// Let one node send all of the film, as ordinary players do
     #[arg(long, requires = "film")]
     pub(crate) relay: bool,
+    /// Another node by which the film goes on if the URL's fails, besides those that it tells of;
+    /// may be repeated
+    #[arg(long, value_name = "HOST:PORT", requires = "film")]
+    pub(crate) front: Vec<String>,
+    /// File with NAME:PASSWORD in its first line, for a server of films that wants to know who
+    /// plays; or write them into the URL: rtsp://NAME:PASSWORD@HOST/...
+    #[arg(long, value_name = "FILE", requires = "film")]
+    pub(crate) credentials: Option<PathBuf>,
     /// Print the events of reliable topics, each as a line
     #[arg(long, conflicts_with_all = ["rtp", "sdp", "out", "max_loss", "max_latency"])]
     pub(crate) reliable: bool,

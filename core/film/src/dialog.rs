@@ -1,14 +1,22 @@
 //! The client's half of an RTSP conversation (RFC 2326, RFC 7826): requests as bytes, answers out
 //! of bytes. It holds no socket.
 
+use std::net::SocketAddr;
+
 use rtsp_types::headers::{self, HeaderName};
-use rtsp_types::{Message, Method, ParseError, Request, StatusCode, Url, Version};
+use rtsp_types::{Message, Method, ParseError, Request, Response, StatusCode, Url, Version};
+
+use crate::digest::{Challenge, Credentials};
 
 /// Bytes of a server that wait to be understood: the longest interleaved packet and an answer with
 /// a description.
 const INBOUND_MAX: usize = (64 << 10) + 4 + (64 << 10);
 /// Requests that wait for their answers.
 const PENDING_MAX: usize = 64;
+/// A request is asked so often at most: without credentials, by an old challenge, by a new one.
+const TRIES_MAX: u8 = 3;
+/// 401 Unauthorized.
+const UNAUTHORIZED: u16 = 401;
 
 /// What a server said.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,18 +61,39 @@ pub struct Dialog {
     url: Url,
     session: Option<String>,
     sequence: u32,
-    pending: Vec<(u32, Method)>,
+    pending: Vec<Pending>,
     inbox: Vec<u8>,
     outbox: Vec<u8>,
-    credentials: Option<String>,
+    credentials: Option<Credentials>,
+    challenge: Option<Challenge>,
+}
+
+/// A request that waits for its answer.
+#[derive(Debug)]
+struct Pending {
+    number: u32,
+    asked: Asked,
+    tries: u8,
+    /// It said who asks.
+    is_signed: bool,
+}
+
+/// What is asked.
+#[derive(Clone, Debug)]
+struct Asked {
+    url: Url,
+    method: Method,
+    headers: Vec<(HeaderName, String)>,
+    body: Vec<u8>,
 }
 
 impl Dialog {
-    /// A conversation about `url`, such as `rtsp://127.0.0.1:8554/archive/film`.
+    /// A conversation about `url`, such as `rtsp://127.0.0.1:8554/archive/film`. Challenges are
+    /// answered with `credentials`, if there are some.
     ///
     /// # Errors
     /// [`DialogError::Url`].
-    pub fn new(url: &str) -> Result<Self, DialogError> {
+    pub fn new(url: &str, credentials: Option<Credentials>) -> Result<Self, DialogError> {
         let url = Url::parse(url).map_err(|_| DialogError::Url)?;
         if url.host_str().is_none() || !matches!(url.scheme(), "rtsp" | "rtsps") {
             return Err(DialogError::Url);
@@ -76,7 +105,8 @@ impl Dialog {
             pending: Vec::new(),
             inbox: Vec::new(),
             outbox: Vec::new(),
-            credentials: None,
+            credentials,
+            challenge: None,
         })
     }
 
@@ -84,11 +114,6 @@ impl Dialog {
     #[must_use]
     pub fn server(&self) -> (&str, Option<u16>) {
         (self.url.host_str().unwrap_or_default(), self.url.port())
-    }
-
-    /// What every request from here on says of who asks (RFC 7616), `None` for nothing.
-    pub fn authorize(&mut self, credentials: Option<String>) {
-        self.credentials = credentials;
     }
 
     /// The session that SETUP gave.
@@ -147,45 +172,74 @@ impl Dialog {
         }
     }
 
-    /// What the server said next; `None` until more comes.
+    /// What the server said next; `None` until more comes. A challenge that can be answered is.
     ///
     /// # Errors
     /// [`DialogError::Nonsense`].
     pub fn heard(&mut self) -> Result<Option<Said>, DialogError> {
-        if self.inbox.is_empty() {
-            return Ok(None);
+        // Each turn takes something out of what came.
+        while !self.inbox.is_empty() {
+            let (message, used) = match Message::<Vec<u8>>::parse(&self.inbox) {
+                Ok(parsed) => parsed,
+                Err(ParseError::Incomplete(_)) => return Ok(None),
+                Err(ParseError::Error) => return Err(DialogError::Nonsense),
+            };
+            self.inbox.drain(..used);
+            match message {
+                Message::Data(data) => {
+                    return Ok(Some(Said::Packet(data.channel_id(), data.into_body())));
+                }
+                Message::Request(request) => {
+                    self.answer(&request);
+                    return Ok(Some(Said::Asked(request.method().clone())));
+                }
+                Message::Response(response) => {
+                    let (answer, pending) = self.answered(&response)?;
+                    if !self.signs(&answer, pending) {
+                        self.learn(&answer);
+                        return Ok(Some(Said::Answer(answer)));
+                    }
+                }
+            }
         }
-        let (message, used) = match Message::<Vec<u8>>::parse(&self.inbox) {
-            Ok(parsed) => parsed,
-            Err(ParseError::Incomplete(_)) => return Ok(None),
-            Err(ParseError::Error) => return Err(DialogError::Nonsense),
+        Ok(None)
+    }
+
+    /// An answer and the request that it belongs to.
+    fn answered(&mut self, response: &Response<Vec<u8>>) -> Result<(Answer, Pending), DialogError> {
+        let number = response.header(&headers::CSEQ);
+        let number = number.and_then(|number| number.as_str().trim().parse().ok());
+        let place = |pending: &Pending| Some(pending.number) == number;
+        let place = self.pending.iter().position(place);
+        let pending = self.pending.remove(place.ok_or(DialogError::Nonsense)?);
+        let all = response.headers();
+        let all = all.map(|(name, value)| (name.to_string(), value.to_string()));
+        let answer = Answer {
+            method: pending.asked.method.clone(),
+            status: response.status().into(),
+            reason: response.reason_phrase().to_owned(),
+            headers: all.collect(),
+            body: response.body().clone(),
         };
-        self.inbox.drain(..used);
-        match message {
-            Message::Data(data) => Ok(Some(Said::Packet(data.channel_id(), data.into_body()))),
-            Message::Request(request) => {
-                self.answer(&request);
-                Ok(Some(Said::Asked(request.method().clone())))
-            }
-            Message::Response(response) => {
-                let number = response.header(&headers::CSEQ);
-                let number = number.and_then(|number| number.as_str().trim().parse().ok());
-                let place = |pending: &(u32, Method)| Some(pending.0) == number;
-                let place = self.pending.iter().position(place);
-                let (_, method) = self.pending.remove(place.ok_or(DialogError::Nonsense)?);
-                let all = response.headers();
-                let all = all.map(|(name, value)| (name.to_string(), value.to_string()));
-                let answer = Answer {
-                    method,
-                    status: response.status().into(),
-                    reason: response.reason_phrase().to_owned(),
-                    headers: all.collect(),
-                    body: response.body().clone(),
-                };
-                self.learn(&answer);
-                Ok(Some(Said::Answer(answer)))
-            }
+        Ok((answer, pending))
+    }
+
+    /// Asks again by a server's challenge; false if that is in vain, or this is none.
+    fn signs(&mut self, answer: &Answer, pending: Pending) -> bool {
+        if answer.status != UNAUTHORIZED || self.credentials.is_none() {
+            return false;
         }
+        let challenge = answer.header("WWW-Authenticate").and_then(Challenge::read);
+        let Some(challenge) = challenge else {
+            return false;
+        };
+        // A password that is wrong stays wrong.
+        let is_vain = pending.is_signed && !challenge.is_stale || pending.tries >= TRIES_MAX;
+        self.challenge = Some(challenge);
+        if !is_vain {
+            self.send(pending.asked, pending.tries);
+        }
+        !is_vain
     }
 
     fn learn(&mut self, answer: &Answer) {
@@ -202,7 +256,7 @@ impl Dialog {
             Method::Options | Method::PlayNotify | Method::GetParameter => StatusCode::Ok,
             _ => StatusCode::NotImplemented,
         };
-        let response = rtsp_types::Response::builder(request.version(), status);
+        let response = Response::builder(request.version(), status);
         let number = request.header(&headers::CSEQ);
         let number = number.map_or("0", |number| number.as_str());
         let response = response.header(headers::CSEQ, number).empty();
@@ -220,25 +274,44 @@ impl Dialog {
         if self.pending.len() >= PENDING_MAX {
             return Err(DialogError::TooMuch);
         }
+        let asked = Asked {
+            url,
+            method,
+            headers: headers.to_vec(),
+            body: body.to_vec(),
+        };
+        self.send(asked, 0);
+        Ok(())
+    }
+
+    /// Sends what was tried so often before.
+    fn send(&mut self, asked: Asked, tries: u8) {
         self.sequence += 1;
-        let mut request = Request::builder(method.clone(), Version::V1_0)
-            .request_uri(url)
+        let mut request = Request::builder(asked.method.clone(), Version::V1_0)
+            .request_uri(asked.url.clone())
             .header(headers::CSEQ, self.sequence.to_string())
             .header(headers::USER_AGENT, "sangam");
         if let Some(session) = &self.session {
             request = request.header(headers::SESSION, session.as_str());
         }
-        if let Some(credentials) = &self.credentials {
-            request = request.header(headers::AUTHORIZATION, credentials.as_str());
+        let mut is_signed = false;
+        if let (Some(challenge), Some(who)) = (&mut self.challenge, &self.credentials) {
+            let answer = challenge.answer(who, (&asked.method, &asked.url));
+            request = request.header(headers::AUTHORIZATION, answer);
+            is_signed = true;
         }
-        for (name, value) in headers {
+        for (name, value) in &asked.headers {
             request = request.header(name.clone(), value.as_str());
         }
-        let request = request.build(body);
+        let request = request.build(asked.body.clone());
         // Writing to memory does not fail.
         let _ = request.write(&mut self.outbox);
-        self.pending.push((self.sequence, method));
-        Ok(())
+        self.pending.push(Pending {
+            number: self.sequence,
+            asked,
+            tries: tries + 1,
+            is_signed,
+        });
     }
 }
 
@@ -256,6 +329,53 @@ impl Answer {
         let found = headers.find(|(known, _)| known.eq_ignore_ascii_case(name));
         found.map(|(_, value)| value.as_str())
     }
+}
+
+/// The same film by way of another node.
+///
+/// # Errors
+/// [`DialogError::Url`].
+pub fn at_front(url: &str, front: SocketAddr) -> Result<String, DialogError> {
+    let mut url = Url::parse(url).map_err(|_| DialogError::Url)?;
+    let moved = url.set_ip_host(front.ip());
+    let moved = moved.and_then(|()| url.set_port(Some(front.port())));
+    moved.map_err(|()| DialogError::Url)?;
+    Ok(url.into())
+}
+
+/// A URL without who asks, and who that is: `rtsp://NAME:PASSWORD@HOST/...`.
+///
+/// # Errors
+/// [`DialogError::Url`].
+pub fn split_login(url: &str) -> Result<(String, Option<(String, String)>), DialogError> {
+    let mut url = Url::parse(url).map_err(|_| DialogError::Url)?;
+    let (user, password) = (url.username(), url.password().unwrap_or_default());
+    if user.is_empty() {
+        return Ok((url.into(), None));
+    }
+    let login = (decoded(user)?, decoded(password)?);
+    let cleared = url.set_username("");
+    let cleared = cleared.and_then(|()| url.set_password(None));
+    cleared.map_err(|()| DialogError::Url)?;
+    Ok((url.into(), Some(login)))
+}
+
+/// A part of a URL as it is meant (RFC 3986 section 2.1).
+fn decoded(text: &str) -> Result<String, DialogError> {
+    let mut bytes = Vec::new();
+    let mut rest = text.as_bytes();
+    while let [first, tail @ ..] = rest {
+        let (byte, tail) = match (first, tail) {
+            (b'%', [high, low, tail @ ..]) => {
+                let digit = |digit: u8| char::from(digit).to_digit(16).ok_or(DialogError::Url);
+                ((digit(*high)? << 4 | digit(*low)?) as u8, tail)
+            }
+            _ => (*first, tail),
+        };
+        bytes.push(byte);
+        rest = tail;
+    }
+    String::from_utf8(bytes).map_err(|_| DialogError::Url)
 }
 
 impl core::fmt::Display for DialogError {

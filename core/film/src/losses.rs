@@ -90,6 +90,12 @@ impl Losses {
         }
     }
 
+    /// Another session begins, with this global number: nodes count from 0 again.
+    pub fn begin(&mut self, first: u64) {
+        self.global = Sequence::new(first);
+        self.nodes.clear();
+    }
+
     /// Takes the numbers of a packet that is played at `at`.
     pub fn arrive(&mut self, now: Time, gsn: u64, numbers: Option<Numbers>, at: Duration) {
         let mut answered = None;

@@ -1,6 +1,9 @@
 //! How a film is to be played.
 
 use core::time::Duration;
+use std::net::SocketAddr;
+
+use crate::digest::Credentials;
 
 /// By which curve the server sends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -35,4 +38,9 @@ pub struct Options {
     pub repair: bool,
     /// Whether to ask for packets from the nodes themselves; else all come by one.
     pub direct: bool,
+    /// Who asks, where a server wants to know.
+    pub login: Option<Credentials>,
+    /// Nodes by which the film goes on if the one that was asked fails, besides those that it tells
+    /// of.
+    pub fronts: Vec<SocketAddr>,
 }

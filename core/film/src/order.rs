@@ -212,6 +212,32 @@ impl<P> Order<P> {
         place.is_some_and(|place| self.places.get(place).is_none_or(Option::is_none))
     }
 
+    /// Where somebody else is to go on: the first number that is still to come, and where in the
+    /// film that is, as far as what stands before it tells.
+    #[must_use]
+    pub fn resume(&self) -> (u64, Duration) {
+        let held = self.places.iter().map_while(Option::as_ref);
+        let (count, last) = held.fold((0, None), |(count, _), held| (count + 1, Some(held.at)));
+        (self.next + count, last.unwrap_or(self.at))
+    }
+
+    /// The number behind the furthest one that came.
+    #[must_use]
+    pub fn end_of(&self) -> u64 {
+        self.next + self.places.len() as u64
+    }
+
+    /// It is not the end yet: somebody else goes on.
+    pub const fn go_on(&mut self) {
+        self.is_ending = false;
+    }
+
+    /// Whether it was said that nothing more is sent.
+    #[must_use]
+    pub const fn is_ending(&self) -> bool {
+        self.is_ending
+    }
+
     /// What was played so far.
     #[must_use]
     pub const fn played(&self) -> Played {

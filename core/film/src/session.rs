@@ -1,17 +1,20 @@
 //! One client and one film.
 
+mod talk;
+
 use core::time::Duration;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 
 use rtsp_types::Method;
-use rtsp_types::headers::{self, HeaderName};
+use rtsp_types::headers;
 use sangam_model::Time;
 use sangam_wire::rtcp;
 use sangam_wire::rtp::Packet;
 
 use crate::answers::{Node, Place, Setup};
-use crate::dialog::{Answer, Dialog, DialogError, Said};
+use crate::dialog::{Dialog, DialogError};
 use crate::flow::Flow;
+use crate::fronts::Fronts;
 use crate::losses::{Ask, Losses};
 use crate::nack;
 use crate::numbers::{Numbers, extend};
@@ -24,14 +27,14 @@ pub const TICK: Duration = Duration::from_millis(20);
 const SAMPLE_EVERY: Duration = Duration::from_millis(100);
 /// A session whose server hears nothing ends after a minute.
 const ALIVE_EVERY: Duration = Duration::from_secs(20);
+/// Where nothing comes for so long the front is asked whether it is there, again and again,
+const QUIET: Duration = Duration::from_secs(1);
+/// and after so long it is not; so long it may take to begin at another one as well.
+const PATIENCE: Duration = Duration::from_secs(3);
 /// Bytes of the film in a datagram.
 const DATAGRAM: usize = 1_316;
 /// Of the film's clock, in a second (RFC 2250).
 const CLOCK_RATE: u32 = 90_000;
-/// The option that asks for packets from the nodes themselves.
-const NODES: &str = "sangam.nodes";
-/// 551 Option not supported: an old server.
-const NOT_SUPPORTED: u16 = 551;
 
 /// How far it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,6 +66,8 @@ pub struct Counts {
     pub asked: u64,
     /// Packets that came after that.
     pub repaired: u64,
+    /// How often the film went on by way of another node.
+    pub moves: u64,
     /// What became of those that were held.
     pub played: Played,
 }
@@ -73,11 +78,26 @@ pub struct Session<P> {
     options: Options,
     dialog: Dialog,
     stage: Stage,
+    /// What the server has to answer before it sends.
+    awaited: Option<Method>,
+    fronts: Fronts,
+    /// Since when it is set up anew by another front, while what is held is played.
+    moving: Option<Time>,
+    /// A connection that is to be made.
+    wanted: Option<SocketAddr>,
+    /// Why not all of the film came, once what came is played.
+    cut_short: Option<String>,
     base: Option<String>,
     control: String,
     setup: Setup,
+    /// Of SETUP, until PLAY is answered; and whether nodes are asked for.
+    coming: Setup,
+    wants_nodes: bool,
     place: Place,
+    /// Its packets have the numbers of datagrams where those are known, else global ones.
     order: Order<P>,
+    /// A global number and what that is there.
+    shift: (u64, u64),
     losses: Losses,
     flow: Option<Flow>,
     /// The highest global number, and the latest time of the film with its timestamp.
@@ -87,46 +107,56 @@ pub struct Session<P> {
     is_direct: bool,
     sampled: Time,
     spoken: Time,
+    /// When something came last.
+    heard: Time,
     counts: Counts,
     outgoing: Vec<(SocketAddr, Vec<u8>)>,
-    server: Option<IpAddr>,
     ssrc: u32,
 }
 
 impl<P> Session<P> {
-    /// Begins: what is to be said is there at once.
+    /// Begins: what is to be said is there at once, for the server to which there is a connection.
     ///
     /// # Errors
     /// [`DialogError::Url`].
-    pub fn new(options: Options, server: Option<IpAddr>, ssrc: u32) -> Result<Self, DialogError> {
-        let mut dialog = Dialog::new(&options.url)?;
-        let headers = match options.direct {
-            true => vec![(profile(), "AVPF".to_owned()), accept()],
-            false => vec![accept()],
-        };
-        dialog.ask(Method::Describe, &headers, &[])?;
+    pub fn new(
+        options: Options,
+        server: Option<SocketAddr>,
+        ssrc: u32,
+    ) -> Result<Self, DialogError> {
+        let dialog = Dialog::new(&options.url, options.login.clone())?;
         let flow = options.thresholds.map(Flow::new);
-        Ok(Self {
+        let mut session = Self {
             is_direct: options.direct,
+            wants_nodes: options.direct,
             order: Order::new(0, (options.buffer.mul_f64(options.begin), u64::MAX)),
+            fronts: Fronts::new(server, options.fronts.clone()),
             options,
             dialog,
             stage: Stage::Asking(Method::Describe),
+            awaited: None,
+            moving: None,
+            wanted: None,
+            cut_short: None,
             base: None,
             control: String::new(),
             setup: Setup::default(),
+            coming: Setup::default(),
             place: Place::default(),
+            shift: (0, 0),
             losses: Losses::new(0),
             flow,
             highest: 0,
             clock: (Duration::ZERO, 0),
             sampled: Time::ZERO,
             spoken: Time::ZERO,
+            heard: Time::ZERO,
             counts: Counts::default(),
             outgoing: Vec::new(),
-            server,
             ssrc,
-        })
+        };
+        session.describe()?;
+        Ok(session)
     }
 
     /// How far it is.
@@ -172,9 +202,12 @@ impl<P> Session<P> {
         }
     }
 
-    /// Bytes to be sent by the connection.
+    /// Bytes to be sent by the connection; none before one that is wanted is asked for.
     pub fn said(&mut self) -> Vec<u8> {
-        self.dialog.outgoing()
+        match self.wanted {
+            Some(_) => Vec::new(),
+            None => self.dialog.outgoing(),
+        }
     }
 
     /// Datagrams to be sent from the RTCP port.
@@ -193,129 +226,22 @@ impl<P> Session<P> {
         }
     }
 
+    /// Where a connection is wanted, once, in place of the one that is there: what is said from now
+    /// on goes there. If there is none to be had, [`Session::hear`] is told of its end.
+    pub const fn wants(&mut self) -> Option<SocketAddr> {
+        self.wanted.take()
+    }
+
     /// Takes bytes of the connection; none are its end.
     pub fn hear(&mut self, now: Time, bytes: &[u8]) {
         if bytes.is_empty() {
-            self.hung_up();
+            self.broken(now, "the server closed the connection");
             return;
         }
+        self.heard = now;
         if let Err(error) = self.listen(now, bytes) {
-            self.stage = Stage::Failed(error.to_string());
+            self.broken(now, &error.to_string());
         }
-    }
-
-    fn hung_up(&mut self) {
-        match self.stage {
-            // Datagrams may still be on their way.
-            Stage::Playing if self.order.is_playing() => self.order.end(),
-            Stage::Ended | Stage::Failed(_) => {}
-            _ => self.stage = Stage::Failed("the server closed the connection".to_owned()),
-        }
-    }
-
-    fn listen(&mut self, now: Time, bytes: &[u8]) -> Result<(), DialogError> {
-        self.dialog.push(bytes)?;
-        while let Some(said) = self.dialog.heard()? {
-            match said {
-                Said::Answer(answer) => self.answered(now, &answer)?,
-                Said::Asked(Method::PlayNotify) => self.order.end(),
-                Said::Asked(_) | Said::Packet(..) => {}
-            }
-        }
-        Ok(())
-    }
-
-    fn answered(&mut self, now: Time, answer: &Answer) -> Result<(), DialogError> {
-        self.spoken = now;
-        let is_awaited = self.stage == Stage::Asking(answer.method.clone());
-        if !is_awaited {
-            // The answer to a rate or to a sign of life: nothing depends on it.
-            return Ok(());
-        }
-        if !answer.is_ok() {
-            if answer.status == NOT_SUPPORTED && self.is_direct {
-                self.is_direct = false;
-                return self.set_up();
-            }
-            let method: &str = (&answer.method).into();
-            let text = format!("{method}: {} {}", answer.status, answer.reason);
-            self.stage = Stage::Failed(text);
-            return Ok(());
-        }
-        match answer.method {
-            Method::Describe => {
-                let base = answer.header("Content-Base").map(str::to_owned);
-                self.base = base.or_else(|| self.base.take());
-                self.control = control(&answer.body);
-                self.set_up()
-            }
-            Method::Setup => {
-                self.setup = Setup::read(answer);
-                self.is_direct = !self.setup.nodes.is_empty();
-                self.play()
-            }
-            Method::Play => {
-                self.begin(answer);
-                Ok(())
-            }
-            _ => Ok(()),
-        }
-    }
-
-    fn set_up(&mut self) -> Result<(), DialogError> {
-        let (rtp, rtcp) = self.options.ports;
-        let profile = if self.is_direct {
-            "RTP/AVPF"
-        } else {
-            "RTP/AVP"
-        };
-        let transport = format!("{profile};unicast;client_port={rtp}-{rtcp}");
-        let mut headers = vec![(headers::TRANSPORT, transport)];
-        if self.is_direct {
-            headers.push((headers::REQUIRE, NODES.to_owned()));
-        }
-        self.stage = Stage::Asking(Method::Setup);
-        self.dialog
-            .set_up(&self.control, self.base.as_deref(), &headers)
-    }
-
-    fn play(&mut self) -> Result<(), DialogError> {
-        let range = format!("npt={:.3}-", self.options.from.as_secs_f64());
-        let mut headers = vec![(headers::RANGE, range)];
-        if self.is_direct {
-            let pace = match self.options.pace {
-                Pace::Clock => "clock".to_owned(),
-                Pace::Average => "average".to_owned(),
-                Pace::Smooth(bytes) => format!("smooth;buffer={bytes}"),
-            };
-            headers.push((header("Sangam-Pace"), pace));
-        }
-        self.stage = Stage::Asking(Method::Play);
-        self.dialog.ask(Method::Play, &headers, &[])
-    }
-
-    fn begin(&mut self, answer: &Answer) {
-        self.place = Place::read(answer);
-        let first = self.place.gsn.unwrap_or(0);
-        self.highest = first;
-        self.clock = (self.place.at, self.place.timestamp.unwrap_or(0));
-        let span = self.options.buffer.mul_f64(self.options.begin);
-        let bytes = self
-            .capacity()
-            .map_or(u64::MAX, |capacity| (capacity * self.options.begin) as u64);
-        self.order = match self.options.pace {
-            Pace::Clock => Order::new(first, (span, u64::MAX)),
-            // Where little is needed, much time fits into few bytes, and the other way about.
-            _ => Order::new(first, (Duration::MAX, bytes)),
-        };
-        if !self.is_direct {
-            self.order = Order::new(first, (span, u64::MAX));
-        }
-        self.losses = Losses::new(first);
-        if let Some(flow) = &mut self.flow {
-            flow.restart();
-        }
-        self.stage = Stage::Playing;
     }
 
     /// Bytes that the buffer holds, if the film's rate is known.
@@ -343,6 +269,7 @@ impl<P> Session<P> {
             return;
         }
         self.highest = self.highest.max(gsn);
+        self.heard = now;
         let at = self.film_time(packet.header.timestamp);
         let numbers = Numbers::read(packet.extension);
         if self.options.repair && self.is_direct {
@@ -352,7 +279,9 @@ impl<P> Session<P> {
         self.counts.packets += 1;
         self.counts.bytes += u64::from(bytes);
         let payload = keep(packet.payload);
-        self.order.arrive(gsn, Held { at, bytes, payload });
+        let (known, number) = self.shift;
+        let number = gsn.wrapping_sub(known).wrapping_add(number);
+        self.order.arrive(number, Held { at, bytes, payload });
     }
 
     /// The time of the film at a timestamp, which wraps after 13 hours.
@@ -376,7 +305,15 @@ impl<P> Session<P> {
     /// Takes a datagram of the RTCP port.
     pub fn report(&mut self, datagram: &[u8]) {
         let mut packets = rtcp::packets(datagram).map_while(Result::ok);
-        if packets.any(|packet| matches!(packet, rtcp::Packet::Bye(_))) {
+        let ssrc = self.setup.ssrc;
+        // That of a front that was left says nothing of the film.
+        let is_end = |packet| match packet {
+            rtcp::Packet::Bye(sources) => {
+                ssrc.is_none_or(|ssrc| sources.iter().any(|source| source == ssrc))
+            }
+            _ => false,
+        };
+        if packets.any(is_end) {
             self.order.end();
         }
     }
@@ -389,16 +326,35 @@ impl<P> Session<P> {
         self.order.advance(now, play);
         if self.order.is_over() {
             self.leave();
+            if let Some(why) = self.cut_short.take() {
+                self.stage = Stage::Failed(why);
+            }
             return;
         }
         if self.options.repair && self.is_direct {
             self.repair(now);
         }
+        match self.moving {
+            Some(since) if now.since(since) >= PATIENCE => self.move_on(now, "no server answers"),
+            Some(_) => {}
+            None => self.talk(now),
+        }
+    }
+
+    /// Says what there is to say to a front that is there, or leaves it.
+    fn talk(&mut self, now: Time) {
         if now.since(self.sampled) >= SAMPLE_EVERY {
             self.sampled = now;
             self.sample(now);
         }
-        if now.since(self.spoken) >= ALIVE_EVERY {
+        let (silent, is_watched) = (now.since(self.heard), self.fronts.has_other());
+        if silent >= PATIENCE && is_watched && !self.order.is_ending() {
+            self.move_on(now, "the server is silent");
+            return;
+        }
+        let is_quiet = silent >= QUIET && is_watched;
+        let every = if is_quiet { QUIET } else { ALIVE_EVERY };
+        if now.since(self.spoken) >= every {
             self.spoken = now;
             // A server that answers nothing is found out by what it sends.
             let _ = self.dialog.ask(Method::GetParameter, &[], &[]);
@@ -470,28 +426,7 @@ impl<P> Session<P> {
 
     fn rtcp_of(&self, node: &Node) -> Option<SocketAddr> {
         let port = self.setup.server_ports.map(|(_, rtcp)| rtcp);
-        let front = || Some(SocketAddr::new(self.server?, port?));
+        let front = || Some(SocketAddr::new(self.fronts.own()?.ip(), port?));
         node.rtcp.or_else(front)
     }
-}
-
-/// The control of the first track that a description has.
-fn control(description: &[u8]) -> String {
-    let text = String::from_utf8_lossy(description);
-    let mut lines = text.lines().skip_while(|line| !line.starts_with("m="));
-    let found = lines.find_map(|line| line.strip_prefix("a=control:"));
-    found.unwrap_or_default().trim().to_owned()
-}
-
-fn accept() -> (HeaderName, String) {
-    (headers::ACCEPT, "application/sdp".to_owned())
-}
-
-fn profile() -> HeaderName {
-    header("Sangam-Profile")
-}
-
-/// The library knows headers by names that it checks.
-fn header(name: &'static str) -> HeaderName {
-    HeaderName::from_static_str(name).unwrap_or(headers::USER_AGENT)
 }

@@ -193,7 +193,7 @@ proptest! {
         parts in prop::collection::vec("(RTSP/1.0 )?[0-9A-Za-z :\r\n$-]{0,60}", 0..20),
         bytes in prop::collection::vec(any::<u8>(), 0..300),
     ) {
-        let mut dialog = Dialog::new("rtsp://127.0.0.1/archive/film").unwrap();
+        let mut dialog = Dialog::new("rtsp://127.0.0.1/archive/film", None).unwrap();
         let text = parts.concat();
         for part in [text.as_bytes(), &bytes] {
             if dialog.push(part).is_err() {

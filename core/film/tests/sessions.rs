@@ -21,11 +21,13 @@ fn options() -> Options {
         thresholds: Some(7),
         repair: true,
         direct: true,
+        login: None,
+        fronts: Vec::new(),
     }
 }
 
 fn session() -> Session<u8> {
-    Session::new(options(), Some("192.0.2.1".parse().unwrap()), 7).unwrap()
+    Session::new(options(), Some("192.0.2.1:8554".parse().unwrap()), 7).unwrap()
 }
 
 fn said(session: &mut Session<u8>) -> String {

@@ -52,9 +52,12 @@ pub(crate) enum Verdict {
     Wrong,
 }
 
+/// What digests are made by (RFC 7616 section 3.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Algorithm {
+pub enum Algorithm {
+    /// SHA-256.
     Sha256,
+    /// MD5, for those that know nothing else.
     Md5,
 }
 
@@ -202,7 +205,9 @@ impl Algorithm {
         }
     }
 
-    fn hash(self, text: &str) -> String {
+    /// The digest of a text, in hexadecimal digits.
+    #[must_use]
+    pub fn hash(self, text: &str) -> String {
         match self {
             Self::Sha256 => hex(digest::digest(&digest::SHA256, text.as_bytes()).as_ref()),
             Self::Md5 => hex(&md5::digest(text.as_bytes())),

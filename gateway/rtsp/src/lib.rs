@@ -57,6 +57,6 @@ mod turn;
 mod wind;
 mod wire;
 
-pub use auth::Credentials;
+pub use auth::{Algorithm, Credentials};
 pub use counts::{Counted, Metric};
 pub use server::{Links, Rtsp, Settings, Standing};

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::error::Error;
+use crate::film::Kind;
 use crate::load::Media;
 
 /// Measures Sangam against the papers and against the machine.
@@ -65,6 +66,13 @@ pub(crate) struct Options {
     /// Whether passive participants read what they get. An unread socket counts as undelivered.
     #[arg(long, value_enum)]
     pub(crate) receivers: Option<Receivers>,
+    /// The film of `vod-one-node` and `vod-scale-up`; without it a DVD, and of the first the others
+    /// beside it.
+    #[arg(long, value_enum)]
+    pub(crate) film: Option<Kind>,
+    /// Streams that a node holds, of which `disk-change` has 70 %; measured before if absent.
+    #[arg(long, value_name = "N")]
+    pub(crate) capacity: Option<usize>,
     /// Delivery shards of each broker; by default one per core where one broker runs, else one.
     #[arg(long, value_name = "N")]
     pub(crate) shards: Option<usize>,
@@ -88,6 +96,11 @@ impl Options {
             .is_some_and(|shards| !(1..=64).contains(&shards))
         {
             "--shards lies between 1 and 64"
+        } else if self
+            .capacity
+            .is_some_and(|streams| !(1..=10_000).contains(&streams))
+        {
+            "--capacity lies between 1 and 10000"
         } else {
             return Ok(());
         };

@@ -6,6 +6,7 @@ mod chain;
 mod cloud_voip;
 mod columns;
 mod crowd;
+mod disk_change;
 mod double_queue;
 mod emulator;
 mod failover;
@@ -19,6 +20,7 @@ mod live_routing;
 mod loaded;
 mod meetings;
 mod meetings_single_broker;
+mod node_kill;
 mod placement;
 mod planner;
 mod quic_loss;
@@ -229,6 +231,18 @@ pub(crate) const ALL: &[Experiment] = &[
         about: "the most DVD viewers of one, two, four and eight archive nodes behind 100 Mb/s \
                 each (Zimmermann et al., Figure 4)",
         run: vod_scale_up::run,
+    },
+    Experiment {
+        name: "disk-change",
+        about: "an archive node with streams to 70 % of what it holds, while a disk leaves and one \
+                comes: blocks moved, time, streams that starved",
+        run: disk_change::run,
+    },
+    Experiment {
+        name: "node-kill",
+        about: "an archive node of two, three and four killed while streams run: how long nothing \
+                comes to each client",
+        run: node_kill::run,
     },
     Experiment {
         name: "film-smoothing",

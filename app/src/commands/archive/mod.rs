@@ -34,6 +34,7 @@ use crate::exit::{Exit, Failure, io};
 pub(super) use record::run as record;
 pub(super) use recorder::{Beside as Recorder, near};
 pub(super) use replay::run as replay;
+pub(super) use serve::credentials;
 
 /// Does what is asked of an archive.
 pub(super) fn run(args: &ArchiveArgs, json: bool) -> Result<(), Failure> {

@@ -116,13 +116,16 @@ impl Running {
         if counts.safe < counts.packets {
             let lost = counts.packets - counts.safe;
             let message = format!("the disk refused the last {lost} packets");
-            return Err(Failure::new(Exit::Failure, message).hint("is it full?"));
+            let hint = "is it full? What was safe before is there";
+            return Err(Failure::new(Exit::Failure, message).hint(hint));
         }
         Ok(())
     }
 
     fn to_json(&self, event: &str, counts: RecorderCounts) -> Value {
-        to_json(event, (self.capture.recorder.id(), &self.name), counts)
+        let mut line = to_json(event, (self.capture.recorder.id(), &self.name), counts);
+        line["refused"] = self.capture.recorder.is_refused().into();
+        line
     }
 
     fn text(&self, counts: RecorderCounts) -> String {
@@ -136,7 +139,7 @@ impl Running {
             format!("{:.1}", counts.bytes as f64 / f64::from(1 << 20)),
         ];
         let refused = if self.capture.recorder.is_refused() {
-            "the disk refuses what is recorded; it is tried again\n"
+            "the disk refuses what is recorded: make room; it is tried again each second\n"
         } else {
             ""
         };

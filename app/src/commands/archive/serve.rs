@@ -292,7 +292,7 @@ fn open_files() -> usize {
 }
 
 /// The name and the password that stand in a file.
-fn credentials(path: &Path) -> Result<Credentials, Failure> {
+pub(in crate::commands) fn credentials(path: &Path) -> Result<Credentials, Failure> {
     let text = fs::read_to_string(path).map_err(io(path.display()))?;
     let line = text.lines().next().and_then(|line| line.split_once(':'));
     let found = line

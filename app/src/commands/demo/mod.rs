@@ -202,6 +202,8 @@ fn play_args(args: &DemoArgs, broker: &DemoBroker) -> Result<PlayArgs, Failure> 
         pace: FilmPace::default(),
         buffer: 4,
         relay: false,
+        front: Vec::new(),
+        credentials: None,
         reliable: false,
         replay: 0,
         events: None,

@@ -2,15 +2,20 @@
 //! into a file or a pipe.
 
 mod line;
+mod login;
 mod sink;
 
 use std::io::ErrorKind;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, ToSocketAddrs};
+use std::os::fd::AsFd;
 use std::time::Duration;
 
-use sangam_film::{Options, Pace, Session, Stage, THRESHOLDS, TICK};
+use sangam_film::{
+    DialogError, Options, Pace, Session, Stage, THRESHOLDS, TICK, at_front, split_login,
+};
 use sangam_io::clock;
 use sangam_io::poll::{Events, Interest, Poller};
+use sangam_io::tcp;
 use sangam_io::udp::{
     Address, Outgoing, RecvBatch, SendBatch, SendReport, UdpOptions, UdpSocket, bind_pair,
 };
@@ -98,7 +103,7 @@ fn report<P>(
 /// The session and its sockets.
 struct Player {
     session: Session<Vec<u8>>,
-    stream: std::net::TcpStream,
+    stream: TcpStream,
     sockets: [UdpSocket; 2],
     poller: Poller,
     events: Events,
@@ -112,13 +117,16 @@ struct Player {
 
 impl Player {
     fn new(url: &str, args: &PlayArgs) -> Result<Self, Failure> {
-        let server = server(url)?;
-        let stream = std::net::TcpStream::connect_timeout(&server, ANSWER_WAIT);
-        let stream = stream.and_then(|stream| stream.set_nonblocking(true).map(|()| stream));
-        let stream = stream.map_err(|error| {
-            let message = format!("no server of films answers at {server}: {error}");
-            Failure::new(Exit::Unreachable, message)
-        })?;
+        let usage = |error: DialogError| Failure::new(Exit::Usage, error.to_string());
+        let (url, login) = split_login(url).map_err(usage)?;
+        let fronts = args.front.iter().map(|front| address(front));
+        let fronts = fronts.collect::<Result<Vec<_>, _>>()?;
+        let first = server(&url)?;
+        let (stream, server) = call(first, &fronts)?;
+        let url = match server == first {
+            true => url,
+            false => at_front(&url, server).map_err(usage)?,
+        };
         let any: IpAddr = match server {
             SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
             SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
@@ -130,15 +138,18 @@ impl Player {
         };
         let sockets = bind_pair(any, &options).map_err(io("ports for the film"))?;
         let ports = sockets.each_ref().map(|socket| socket.local_addr().port());
-        let options = wishes(url, args, (ports[0], ports[1]));
+        let options = Options {
+            login: login::of(args.credentials.as_deref(), login)?,
+            fronts,
+            ..wishes(&url, args, (ports[0], ports[1]))
+        };
         let ssrc = Random::new(clock::now().as_micros()).bits() as u32;
-        let session = Session::new(options, Some(server.ip()), ssrc);
-        let session = session.map_err(|error| Failure::new(Exit::Usage, error.to_string()))?;
+        let session = Session::new(options, Some(server), ssrc).map_err(usage)?;
         let poller = Poller::new().map_err(io("epoll"))?;
         let watched = [
             (sockets[0].fd(), RTP),
             (sockets[1].fd(), RTCP),
-            (std::os::fd::AsFd::as_fd(&stream), SERVER),
+            (stream.as_fd(), SERVER),
         ];
         for (fd, token) in watched {
             poller.add(fd, token, Interest::Read).map_err(io("epoll"))?;
@@ -197,16 +208,35 @@ impl Player {
                         continue;
                     }
                 }
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return,
+                Err(error) if is_early(&error) => return,
                 Err(_) => self.session.hear(now, &[]),
             }
             // What is closed is readable for ever.
-            let _ = self.poller.remove(std::os::fd::AsFd::as_fd(&self.stream));
+            let _ = self.poller.remove(self.stream.as_fd());
             return;
         }
     }
 
+    /// Calls another node, if the film goes on there.
+    fn turn_to_another(&mut self) {
+        while let Some(front) = self.session.wants() {
+            tracing::warn!(%front, "the film goes on by way of another node");
+            // What was closed was let go of before.
+            let _ = self.poller.remove(self.stream.as_fd());
+            self.outbox.clear();
+            let called = tcp::connect_from(None, front).and_then(|stream| {
+                self.poller.add(stream.as_fd(), SERVER, Interest::Read)?;
+                Ok(stream)
+            });
+            match called {
+                Ok(stream) => self.stream = stream,
+                Err(_) => self.session.hear(clock::now(), &[]),
+            }
+        }
+    }
+
     fn speak(&mut self) {
+        self.turn_to_another();
         self.outbox.extend(self.session.said());
         while !self.outbox.is_empty() {
             match std::io::Write::write(&mut self.stream, &self.outbox) {
@@ -273,11 +303,38 @@ impl Player {
     }
 }
 
+/// Whether there is nothing to be read yet, or no connection.
+fn is_early(error: &std::io::Error) -> bool {
+    matches!(
+        error.kind(),
+        ErrorKind::WouldBlock | ErrorKind::NotConnected
+    )
+}
+
+/// A connection to the first of these that answers.
+fn call(first: SocketAddr, others: &[SocketAddr]) -> Result<(TcpStream, SocketAddr), Failure> {
+    let mut failures = Vec::new();
+    for server in std::iter::once(&first).chain(others) {
+        let stream = TcpStream::connect_timeout(server, ANSWER_WAIT);
+        match stream.and_then(|stream| stream.set_nonblocking(true).map(|()| stream)) {
+            Ok(stream) => return Ok((stream, *server)),
+            Err(error) => failures.push(format!("{server}: {error}")),
+        }
+    }
+    let message = format!("no server of films answers at {}", failures.join(", "));
+    Err(Failure::new(Exit::Unreachable, message))
+}
+
 fn refused(why: &str) -> Failure {
     if why.contains(": 401") {
-        return Failure::new(Exit::Authentication, why).hint("the server wants a password");
+        let hint = "name who plays by --credentials FILE, or in the URL: rtsp://NAME:PASSWORD@...";
+        return Failure::new(Exit::Authentication, why).hint(hint);
     }
-    Failure::new(Exit::Failure, why).hint("`sangam archive list` names the films")
+    if why.contains(": ") {
+        return Failure::new(Exit::Failure, why).hint("`sangam archive list` names the films");
+    }
+    Failure::new(Exit::Unreachable, format!("the film breaks off: {why}"))
+        .hint("--front names other nodes of the archive")
 }
 
 fn wishes(url: &str, args: &PlayArgs, ports: (u16, u16)) -> Options {
@@ -295,16 +352,33 @@ fn wishes(url: &str, args: &PlayArgs, ports: (u16, u16)) -> Options {
         thresholds: Some(THRESHOLDS),
         repair: true,
         direct: !args.relay,
+        login: None,
+        fronts: Vec::new(),
     }
 }
 
 /// The address that a URL means.
 fn server(url: &str) -> Result<SocketAddr, Failure> {
-    let dialog = sangam_film::Dialog::new(url);
+    let dialog = sangam_film::Dialog::new(url, None);
     let dialog = dialog.map_err(|error| Failure::new(Exit::Usage, error.to_string()))?;
     let (host, port) = dialog.server();
     let host = host.trim_start_matches('[').trim_end_matches(']');
-    let found = (host, port.unwrap_or(PORT)).to_socket_addrs();
+    resolved((host, port.unwrap_or(PORT)), host)
+}
+
+/// The address of a node.
+fn address(front: &str) -> Result<SocketAddr, Failure> {
+    match front.rsplit_once(':') {
+        Some((_, port)) if port.parse::<u16>().is_ok() => resolved(front, front),
+        _ => {
+            let message = format!("--front {front}: no HOST:PORT");
+            Err(Failure::new(Exit::Usage, message))
+        }
+    }
+}
+
+fn resolved(address: impl ToSocketAddrs, name: &str) -> Result<SocketAddr, Failure> {
+    let found = address.to_socket_addrs();
     let found = found.ok().and_then(|mut all| all.next());
-    found.ok_or_else(|| Failure::new(Exit::Unreachable, format!("{host}: there is no such host")))
+    found.ok_or_else(|| Failure::new(Exit::Unreachable, format!("{name}: there is no such host")))
 }

@@ -71,6 +71,8 @@ macro_rules! totals {
             pub(crate) bits: AtomicU64,
             /// Those of other fronts.
             pub(crate) foreign: AtomicU64,
+            /// Lost packets that wait to be looked for.
+            pub(crate) waiting: AtomicU64,
         }
 
         impl Totals {
@@ -140,6 +142,9 @@ pub(crate) fn bits_of(film: &Film) -> u64 {
     (film.object.bytes as f64 * 8.0 / seconds) as u64
 }
 
+/// Lost packets that wait to be sent again. Beyond, they are refused: clients ask again.
+const LOST_MAX: u64 = 1 << 15;
+
 /// The handle of the thread that sends.
 #[derive(Clone, Debug)]
 pub(crate) struct Mailbox {
@@ -203,6 +208,19 @@ impl Sending {
             ended,
             thread,
         })
+    }
+}
+
+impl Sending {
+    /// Tells it what a client lost, unless too much of that waits.
+    pub(crate) fn lost(&self, peer: IpAddr, source: u32, numbers: Vec<u16>) {
+        let (count, waiting) = (numbers.len() as u64, &self.totals.waiting);
+        if waiting.fetch_add(count, Ordering::AcqRel) + count > LOST_MAX {
+            waiting.fetch_sub(count, Ordering::AcqRel);
+            self.totals.refused.add(count);
+            return;
+        }
+        self.mailbox.tell(Command::Lost(peer, source, numbers));
     }
 }
 

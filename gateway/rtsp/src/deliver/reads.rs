@@ -1,5 +1,5 @@
-//! Threads that read blocks: those of each disk in a queue of their own, the one first that is due
-//! first. A disk that is slow holds up what lies there, and nothing else.
+//! Threads that read blocks: those of each disk in queues of their own, the one first that is due
+//! first. A disk that is slow holds up what lies there alone, and nothing else.
 
 use std::collections::{BinaryHeap, HashMap};
 use std::io;
@@ -14,9 +14,9 @@ use sangam_model::Time;
 use super::work::Command;
 use super::{Key, Totals};
 
-/// Readers of one disk: while one checks what it read, the other reads.
+/// Readers of one queue: while one checks what it read, the other reads.
 const THREADS: usize = 2;
-/// Queues; disks beyond share them.
+/// Disks with queues of their own; those beyond share them.
 const QUEUES_MAX: u32 = 64;
 /// Blocks of one queue that wait to be read; beyond, streams ask again.
 const WAITING_MAX: usize = 8_192;
@@ -44,7 +44,9 @@ pub(crate) struct Got {
 /// The threads.
 #[derive(Debug)]
 pub(crate) struct Reads {
-    queues: HashMap<u32, Lane>,
+    /// By disk, and whether blocks lie there alone: such a block is waited for as long as it takes,
+    /// and those for which there is another way must not stand behind it.
+    queues: HashMap<(u32, bool), Lane>,
     films: Arc<Films>,
     outbox: Sender<Command>,
     waker: Waker,
@@ -116,7 +118,8 @@ impl Reads {
 
     /// Wants a block; false if too many of its disk wait.
     pub(crate) fn want(&mut self, wanted: Wanted) -> bool {
-        let number = wanted.disk % QUEUES_MAX;
+        let is_alone = wanted.film.object.layout.width() == 1;
+        let number = (wanted.disk % QUEUES_MAX, is_alone);
         if !self.queues.contains_key(&number) {
             match self.start() {
                 Ok(lane) => drop(self.queues.insert(number, lane)),

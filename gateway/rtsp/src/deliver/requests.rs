@@ -11,7 +11,6 @@ use sangam_model::Time;
 
 use super::order::{Order, Pace, local_source};
 use super::show::Wish;
-use super::work::Command;
 use super::{Booked, Delivery, News, Place, bits_of};
 use crate::film::Film;
 use crate::message::{Answer, Request};
@@ -71,6 +70,13 @@ fn pace(text: &str) -> Option<Pace> {
         ("smooth", _) => BUFFERS.contains(&buffer).then_some(Pace::Smooth(buffer)),
         _ => None,
     }
+}
+
+/// The datagram from which on a client wants a film.
+fn datagram(text: &str) -> Option<u64> {
+    let (name, number) = text.split_once('=')?;
+    let number = number.trim().parse().ok()?;
+    (name.trim() == "datagram").then_some(number)
 }
 
 impl Engine {
@@ -211,6 +217,10 @@ impl Engine {
             None => None,
         };
         let speed = request.header(&headers::SPEED);
+        let first = match request.header(&name("Sangam-From")) {
+            Some(text) => Some(datagram(text).ok_or(StatusCode::ParameterNotUnderstood)?),
+            None => None,
+        };
         session.played.clone_from(&request.sequence);
         session.sought = header.is_some();
         let plays_on = header.is_none() && pace.is_none() && speed.is_none();
@@ -228,6 +238,7 @@ impl Engine {
         };
         let wish = Wish {
             from,
+            first,
             until: part.until,
             speed: range::speed(speed),
             pace,
@@ -348,8 +359,7 @@ impl Engine {
     /// What clients lost is sent again.
     pub(crate) fn send_again(&self, lost: Vec<(IpAddr, u32, Vec<u16>)>) {
         for (peer, source, numbers) in lost {
-            let command = Command::Lost(peer, source, numbers);
-            self.sending.mailbox.tell(command);
+            self.sending.lost(peer, source, numbers);
         }
     }
 

@@ -58,6 +58,8 @@ pub(crate) struct Delivery {
 pub(crate) struct Wish {
     /// `None`: where it is.
     pub(crate) from: Option<Duration>,
+    /// The very datagram, of a client that has what is before it.
+    pub(crate) first: Option<u64>,
     pub(crate) until: Option<Duration>,
     pub(crate) speed: f64,
     /// `None`: as before.
@@ -103,7 +105,10 @@ impl Delivery {
     pub(crate) fn start(&mut self, wish: Wish, (nodes, changes): (Vec<u32>, u64), now: Time) {
         let position = self.position(now);
         if let Some(from) = wish.from {
-            let first = self.blocks.index.start(from) / PACKETS as u64;
+            let first = match wish.first {
+                Some(first) => first.min(self.blocks.datagrams().saturating_sub(1)),
+                None => self.blocks.index.start(from) / PACKETS as u64,
+            };
             // The numbers go on where those of before end.
             let sent = self.gsn.wrapping_add(position as u32);
             let apart = if self.curve.is_some() { APART } else { 0 };

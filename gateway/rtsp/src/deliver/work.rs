@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::io;
 use std::net::IpAddr;
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, Sender};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -32,6 +33,18 @@ const FRONT_WAIT: Duration = Duration::from_secs(3);
 const SWEEP: Duration = Duration::from_millis(500);
 /// Films sent at once by one node; beyond, orders are refused.
 pub(super) const STREAMS_MAX: usize = 16_384;
+
+/// Lost packets that are looked for before films have their turn again: a client that asks for very
+/// many delays nobody.
+const LOOKS: usize = 1_024;
+
+/// Whether there is more to be heard.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Heard {
+    All,
+    Some,
+    End,
+}
 
 /// What the thread is told.
 #[derive(Debug)]
@@ -125,12 +138,15 @@ impl Work {
         let mut due = Vec::new();
         loop {
             self.sleeper.arm();
-            let has_ended = self.listen();
+            let heard = self.listen();
             let now = clock::now();
-            let timeout = self.wheel.deadline().map(|at| at.since(now));
+            let timeout = match heard {
+                Heard::Some => Some(Duration::ZERO),
+                _ => self.wheel.deadline().map(|at| at.since(now)),
+            };
             let waited = self.poller.wait(&mut events, timeout);
             self.sleeper.disarm();
-            if has_ended {
+            if heard == Heard::End {
                 return;
             }
             if let Err(error) = waited {
@@ -149,20 +165,32 @@ impl Work {
         }
     }
 
-    /// Does what it was told; whether to end.
-    fn listen(&mut self) -> bool {
+    /// Does what it was told.
+    fn listen(&mut self) -> Heard {
         let now = clock::now();
+        let (mut heard, mut looks) = (Heard::All, 0);
         while let Ok(command) = self.inbox.try_recv() {
             match command {
                 Command::Order(front, from, order) => self.order((front, from), *order, now),
                 Command::Heard(front) => drop(self.fronts.insert(front, now)),
-                Command::Lost(peer, source, numbers) => self.lost(peer, source, &numbers, now),
+                Command::Lost(peer, source, numbers) => {
+                    let count = numbers.len();
+                    self.totals
+                        .waiting
+                        .fetch_sub(count as u64, Ordering::AcqRel);
+                    self.lost(peer, source, &numbers, now);
+                    looks += count;
+                }
                 Command::Got(got) => self.got(&got, now),
-                Command::End => return true,
+                Command::End => return Heard::End,
+            }
+            if looks >= LOOKS {
+                heard = Heard::Some;
+                break;
             }
         }
         self.flush();
-        false
+        heard
     }
 
     fn order(&mut self, (front, from): (u32, Option<IpAddr>), order: Order, now: Time) {

@@ -1,14 +1,14 @@
 //! `smoke`: a few seconds over two linked brokers, on loopback and at two sites of the emulator,
-//! to WebRTC peers, in a session, films to viewers, over three of which one is killed, then over a
-//! network of the simulator. Correctness only, nothing is timed.
+//! to WebRTC peers, in a session, films to viewers while disks and nodes go, over three brokers of
+//! which one is killed, then over a network of the simulator. Correctness only, nothing is timed.
 
 use std::time::Duration;
 
 use sangam_emulator::{Emulator, Quality};
 
 use super::{
-    Reports, columns, crowd, failover, live_routing, one_meeting, vod_one_node, vod_scale_up,
-    webrtc_fanout,
+    Reports, columns, crowd, disk_change, failover, live_routing, node_kill, one_meeting,
+    vod_one_node, vod_scale_up, webrtc_fanout,
 };
 use crate::args::{Options, Receivers};
 use crate::error::Error;
@@ -52,7 +52,7 @@ pub(super) fn run(options: &Options) -> Result<Reports, Error> {
         Ok(network) => parts.push(apart(network)?),
         Err(error) => report.notes.push(format!("Without sites: {error}")),
     }
-    let mut progress = Progress::new(parts.len() + 5);
+    let mut progress = Progress::new(parts.len() + 6);
     for Part { name, media, world } in parts {
         progress.at(name);
         let plan = Plan {
@@ -77,6 +77,10 @@ pub(super) fn run(options: &Options) -> Result<Reports, Error> {
     progress.at("films");
     vod_one_node::smoke(&mut report)?;
     vod_scale_up::smoke(&mut report)?;
+    progress.step();
+    progress.at("disks and nodes that go");
+    disk_change::smoke(&mut report)?;
+    node_kill::smoke(&mut report)?;
     progress.step();
     if network.is_ok() {
         progress.at("a broker killed");

@@ -17,12 +17,8 @@ use crate::report::{Bound, Plot, Report};
 use crate::scenario::Folder;
 use crate::vod::{BUFFER, Quota, Ramp, SETTLE, Server, Shelf, Stand, Step};
 
-/// Each film has so many seconds.
-pub(super) const SECONDS: u64 = 300;
-/// Films of other rates have so many.
+/// Films of other rates beside a DVD have so many seconds.
 const OTHER_SECONDS: u64 = 120;
-/// More than four times the blocks that a server keeps in memory (256 MiB).
-pub(super) const FILMS: usize = 6;
 /// Of the paper's network, with all headers.
 pub(super) const CAP_MBPS: u32 = 100;
 /// Of one processor, for each server. A quarter of what the fastest processors of the paper's time
@@ -31,49 +27,61 @@ pub(super) const QUOTA_PERCENT: f64 = 20.0;
 /// Seconds until the next viewer comes, unless told otherwise; the paper's came each two minutes.
 pub(super) const STEP: u64 = 8;
 pub(super) const PAPERS_STEP: u64 = 120;
+/// Of a DVD so many viewers come at most behind the cap.
+const FEW_MAX: usize = 40;
 /// Without a cap so many come at once.
 const MANY: usize = 100;
 const MANY_MAX: usize = 1_600;
-/// What has to be reached without a cap.
+/// The paper's viewers of a DVD behind 100 Mb/s.
+const PAPERS: f64 = 12.0;
+/// What has to be reached of a DVD without a cap.
 const STREAMS_MIN: f64 = 800.0;
 const GST_RATIO_MIN: f64 = 8.0;
 
 /// Measures both.
 pub(super) fn run(options: &Options) -> Result<Reports, Error> {
     let folder = Folder::new()?;
+    let kind = options.film.unwrap_or(Kind::Dvd);
     let mut progress = Progress::new(5);
     progress.at("making films");
-    let shelf = Shelf::make(folder.path(), Kind::Dvd.trace(), (FILMS, SECONDS))?;
+    let shelf = Shelf::make(folder.path(), kind.trace(), kind.shelf())?;
     progress.step();
     progress.at("100 Mb/s");
     let step = Duration::from_secs(options.seconds.unwrap_or(STEP));
-    let capped = capped(&shelf, step)?;
+    let capped = capped(kind, &shelf, step)?;
     progress.step();
     progress.at("without a cap");
-    let (mut open, best) = uncapped(&shelf, step)?;
+    let (mut open, best) = uncapped(kind, &shelf, step)?;
     progress.step();
-    progress.at("films of other rates");
-    others(&mut open, step)?;
-    progress.step();
-    progress.at("gst-rtsp-server");
-    gst::compare(&mut open, &shelf, (folder.path(), step), best)?;
+    if options.film.is_none() {
+        progress.at("films of other rates");
+        others(&mut open, step)?;
+        progress.step();
+        progress.at("gst-rtsp-server");
+        gst::compare(&mut open, &shelf, (folder.path(), step), best)?;
+    }
     Ok(vec![
         ("vod-one-node-100m".to_owned(), capped),
         ("vod-one-node".to_owned(), open),
     ])
 }
 
-/// One viewer after the other, under cap and quota.
-fn capped(shelf: &Shelf, step: Duration) -> Result<Report, Error> {
-    let title = "DVD viewers of one archive node behind 100 Mb/s";
+/// One viewer after the other, under cap and quota; of small films several at once.
+fn capped(kind: Kind, shelf: &Shelf, step: Duration) -> Result<Report, Error> {
+    let title = format!(
+        "Viewers of one archive node behind 100 Mb/s: {}",
+        kind.name()
+    );
     let mut report = Report::new("vod-one-node", title);
     let stand = Arc::new(Stand::hosts(1)?);
     stand.cap(CAP_MBPS)?;
     let quota = Quota::new(QUOTA_PERCENT)?;
-    let server = Server::start((&stand, 0), &shelf.folder, 256, &[])?;
+    let most = kind.viewers(FEW_MAX);
+    let server = Server::start((&stand, 0), &shelf.folder, 2 * most.max(128), &[])?;
     server.keep_to(&quota)?;
     let mut ramp = Ramp::new(&stand, shelf, vec![server])?;
-    let most = ramp.climb((1, 1, 40), step, |step| {
+    let more = kind.viewers(1);
+    let most = ramp.climb((more, more, most), step, |step| {
         report.ours.push(step.to_row("100 Mb/s"))
     })?;
     report.headline.set("viewers_max", most);
@@ -81,39 +89,71 @@ fn capped(shelf: &Shelf, step: Duration) -> Result<Report, Error> {
     report
         .headline
         .set("speed_up", PAPERS_STEP as f64 / step.as_secs_f64());
-    report.paper = paper::rows(&paper::VOD_ONE_NODE[..2]);
-    let check = "viewers behind 100 Mb/s (the paper's 12)";
-    report
-        .verdict
-        .check(check, most as f64, Bound::AtLeast(12.0));
-    report.notes = notes(shelf, step);
+    if kind == Kind::Dvd {
+        report.paper = paper::rows(&paper::VOD_ONE_NODE[..2]);
+        let check = "viewers behind 100 Mb/s (the paper's 12)";
+        report
+            .verdict
+            .check(check, most as f64, Bound::AtLeast(PAPERS));
+    } else {
+        let check = "Mb/s of film behind 100 Mb/s (the paper's 12 viewers of a DVD)";
+        // Of the highest rates the next viewer would have to fit as a whole.
+        let papers = PAPERS * Kind::Dvd.mbps() - kind.mbps();
+        report.verdict.check(
+            check,
+            most as f64 * kind.mbps(),
+            Bound::AtLeast(papers.max(kind.mbps())),
+        );
+    }
+    report.notes = notes(kind, shelf, step);
     pictures(&mut report);
     Ok(report)
 }
 
 /// Many at once, as fast as the machine.
-fn uncapped(shelf: &Shelf, step: Duration) -> Result<(Report, Option<Step>), Error> {
-    let title = "DVD viewers of one archive node, as fast as this machine";
+fn uncapped(kind: Kind, shelf: &Shelf, step: Duration) -> Result<(Report, Option<Step>), Error> {
+    let title = format!(
+        "Viewers of one archive node, as fast as this machine: {}",
+        kind.name()
+    );
     let mut report = Report::new("vod-one-node", title);
+    let (best, most) = open(kind, shelf, step, &mut |step| {
+        report.ours.push(step.to_row("none"))
+    })?;
+    report.headline.set("viewers_max", most);
+    if kind == Kind::Dvd {
+        report.paper = paper::rows(&paper::VOD_ONE_NODE[2..]);
+        let check = "viewers at once, in the same machine";
+        report
+            .verdict
+            .check(check, most as f64, Bound::AtLeast(STREAMS_MIN));
+    }
+    report.notes = notes(kind, shelf, step);
+    pictures(&mut report);
+    report.verdict.conclude();
+    Ok((report, best))
+}
+
+/// How many viewers a node holds as fast as the machine; `told` hears of each step. The last one
+/// that held, and its viewers.
+pub(super) fn open(
+    kind: Kind,
+    shelf: &Shelf,
+    step: Duration,
+    told: &mut dyn FnMut(&Step),
+) -> Result<(Option<Step>, usize), Error> {
     let stand = Arc::new(Stand::loopback());
-    let server = Server::start((&stand, 0), &shelf.folder, 4 * MANY_MAX, &[])?;
+    let (more, most) = (kind.viewers(MANY), kind.viewers(MANY_MAX));
+    let server = Server::start((&stand, 0), &shelf.folder, 4 * most, &[])?;
     let mut ramp = Ramp::new(&stand, shelf, vec![server])?;
     let mut best = None;
-    let most = ramp.climb((MANY, MANY, MANY_MAX), step, |step| {
-        report.ours.push(step.to_row("none"));
+    let most = ramp.climb((more, more, most), step, |step| {
+        told(step);
         if step.holds() {
             best = Some(step.clone());
         }
     })?;
-    report.headline.set("viewers_max", most);
-    report.paper = paper::rows(&paper::VOD_ONE_NODE[2..]);
-    let check = "viewers at once, in the same machine";
-    report
-        .verdict
-        .check(check, most as f64, Bound::AtLeast(STREAMS_MIN));
-    report.notes = notes(shelf, step);
-    pictures(&mut report);
-    Ok((report, best))
+    Ok((best, most))
 }
 
 /// A few viewers of the paper's other films, from a server each.
@@ -155,15 +195,20 @@ fn pictures(report: &mut Report) {
     .into();
 }
 
-fn notes(shelf: &Shelf, step: Duration) -> Vec<String> {
+fn notes(kind: Kind, shelf: &Shelf, step: Duration) -> Vec<String> {
+    let made_of = match kind {
+        Kind::Dvd => "the rates of an encoded MPEG-2 film (lab/bench/data/film-dvd.csv)",
+        Kind::Small => "the rates of an encoded MPEG-4 film (lab/bench/data/film-small.csv)",
+        Kind::High | Kind::Highest => "a constant rate",
+    };
     vec![
         format!(
-            "{} films of {SECONDS} s, {:.2} GB, made of the rates of an encoded MPEG-2 film of \
-             {:.2} Mb/s in the mean (lab/bench/data/film-dvd.csv); viewers are real RTSP sessions \
-             over UDP, spread over all films and places, that consume by the film's clock, and \
-             play from a buffer of {} s with seven thresholds of flow control where the server \
-             has it.",
+            "{} films of {} s, {:.2} GB, made of {made_of} of {:.2} Mb/s in the mean; viewers are \
+             real RTSP sessions over UDP, spread over all films and places, that consume by the \
+             film's clock, and play from a buffer of {} s with seven thresholds of flow control \
+             where the server has it.",
             shelf.names.len(),
+            kind.shelf().1,
             shelf.bytes as f64 / 1e9,
             shelf.mbps(),
             BUFFER.as_secs(),
@@ -177,8 +222,8 @@ fn notes(shelf: &Shelf, step: Duration) -> Vec<String> {
         ),
         "`viewer_mbps` is the mean over viewers of what came of the film; `wanted_mbps` what the \
          server's pace for the same places of the films is. `viewers_max` is the last number \
-         for which, as for all before it, at least 99 % of that came. `starved` counts viewers \
-         that ran out of film in the step."
+         for which, as for all before it, at least 99 % of that came and nobody starved. \
+         `starved` counts viewers that ran out of film in the step."
             .to_owned(),
     ]
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Reports;
-use super::vod_one_node::{CAP_MBPS, FILMS, PAPERS_STEP, QUOTA_PERCENT, SECONDS, STEP};
+use super::vod_one_node::{CAP_MBPS, PAPERS_STEP, QUOTA_PERCENT, STEP};
 use crate::args::Options;
 use crate::error::Error;
 use crate::film::Kind;
@@ -33,14 +33,18 @@ const LINEAR_MIN: f64 = 95.0;
 
 /// Measures all sizes.
 pub(super) fn run(options: &Options) -> Result<Reports, Error> {
-    let title = "DVD viewers of several archive nodes, each behind 100 Mb/s";
+    let kind = options.film.unwrap_or(Kind::Dvd);
+    let title = format!(
+        "Viewers of several archive nodes, each behind 100 Mb/s: {}",
+        kind.name()
+    );
     let mut report = Report::new("vod-scale-up", title);
     let mut progress = Progress::new(SIZES.len());
     let span = Duration::from_secs(options.seconds.unwrap_or(STEP));
     let mut one = 0;
     for (nodes, name) in SIZES {
         progress.at(&format!("{nodes} nodes"));
-        let most = climb(&mut report, nodes, span)?;
+        let most = climb(&mut report, kind, nodes, span)?;
         report.headline.set(name, most);
         match nodes {
             1 => one = most,
@@ -55,8 +59,10 @@ pub(super) fn run(options: &Options) -> Result<Reports, Error> {
         progress.step();
     }
     report.headline.set("quota_percent", QUOTA_PERCENT);
-    report.paper = paper::rows(paper::VOD_SCALE_UP);
-    report.notes = notes(span);
+    if kind == Kind::Dvd {
+        report.paper = paper::rows(paper::VOD_SCALE_UP);
+    }
+    report.notes = notes(kind, span);
     let plot = |y| Plot {
         x: "viewers",
         y,
@@ -76,22 +82,24 @@ pub(super) fn run(options: &Options) -> Result<Reports, Error> {
 }
 
 /// The most viewers of so many nodes.
-fn climb(report: &mut Report, nodes: usize, span: Duration) -> Result<usize, Error> {
+fn climb(report: &mut Report, kind: Kind, nodes: usize, span: Duration) -> Result<usize, Error> {
     let folder = Folder::new()?;
     let stand = Arc::new(Stand::hosts(nodes)?);
     let quotas: Result<Vec<_>, _> = (0..nodes).map(|_| Quota::new(QUOTA_PERCENT)).collect();
     let quotas = quotas?;
     let more = ["--cache", CACHE, "--no-admission"];
-    let servers = cluster::start(&stand, folder.path(), nodes, (nodes * 2 * MOST, &more))?;
+    let most = kind.viewers(nodes * MOST);
+    let servers = cluster::start(&stand, folder.path(), nodes, (2 * most, &more))?;
     // Films come before the caps, which would make that last for minutes.
     let to = || cluster::archive(&stand, 0, folder.path());
-    let shelf = Shelf::put(folder.path(), Kind::Dvd.trace(), (FILMS, SECONDS), &to)?;
+    let shelf = Shelf::put(folder.path(), kind.trace(), kind.shelf(), &to)?;
     stand.cap(CAP_MBPS)?;
     for (server, quota) in servers.iter().zip(&quotas) {
         server.keep_to(quota)?;
     }
     let mut ramp = Ramp::new(&stand, &shelf, servers)?;
-    let sizes = (nodes * FIRST, (nodes / 2).max(1), nodes * MOST);
+    let first = kind.viewers(nodes * FIRST);
+    let sizes = (first, kind.viewers((nodes / 2).max(1)), most);
     ramp.climb(sizes, span, |step| {
         let row = step.to_row("100 Mb/s").with("nodes", nodes);
         let node_cpu = 100.0 * step.cores() / nodes as f64;
@@ -113,12 +121,13 @@ fn imbalance(step: &Step) -> f64 {
     100.0 * (most - least) / mean.max(1.0)
 }
 
-fn notes(span: Duration) -> Vec<String> {
+fn notes(kind: Kind, span: Duration) -> Vec<String> {
+    let (films, seconds) = kind.shelf();
     vec![
         format!(
             "Each node is a process with a folder, a host (network namespace) whose device sends \
              at most {CAP_MBPS} Mb/s with all headers, {QUOTA_PERCENT} % of one processor (control \
-             group) and {CACHE} MiB of memory for blocks; {FILMS} films of {SECONDS} s lie on all \
+             group) and {CACHE} MiB of memory for blocks; {films} films of {seconds} s lie on all \
              of them together, with two copies on two nodes and parity on four and more. Viewers \
              ask each node in turn and get each block from the node that has it; they hold {} s.",
             BUFFER.as_secs(),

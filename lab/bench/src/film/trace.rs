@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use clap::ValueEnum;
+
 use super::stream::{self, PACKET};
 
 /// The length of a frame: 25 each second.
@@ -19,15 +21,18 @@ pub(crate) struct Frame {
 }
 
 /// The films of Yima's experiments (Zimmermann et al., section 3.1 and summary).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Kind {
     /// A DVD: variable, 5.33 Mb/s in the mean.
     Dvd,
     /// High definition: constant, 20 Mb/s.
+    #[value(name = "20m")]
     High,
     /// MPEG-4: variable, 0.8 Mb/s in the mean.
+    #[value(name = "800k")]
     Small,
     /// The most they had: constant, 45 Mb/s.
+    #[value(name = "45m")]
     Highest,
 }
 
@@ -56,6 +61,23 @@ impl Kind {
             Self::Small => 0.8,
             Self::Highest => 45.0,
         }
+    }
+
+    /// Films on a node, and seconds of each: together more than four times the blocks that a server
+    /// keeps in memory (256 MiB). Of the highest rate there is one.
+    pub(crate) const fn shelf(self) -> (usize, u64) {
+        match self {
+            Self::Dvd => (6, 300),
+            Self::High => (4, 120),
+            Self::Small => (40, 300),
+            Self::Highest => (1, 240),
+        }
+    }
+
+    /// Viewers of this film for so many of a DVD, by the films' rates; one at least.
+    pub(crate) fn viewers(self, dvd: usize) -> usize {
+        let ratio = Self::Dvd.mbps() / self.mbps();
+        ((dvd as f64 * ratio) as usize).max(1)
     }
 
     /// Its frames.
@@ -131,6 +153,18 @@ mod tests {
             let ratio = mean / kind.mbps();
             assert!((0.99..1.01).contains(&ratio), "{}: {mean}", kind.name());
         }
+    }
+
+    #[test]
+    fn a_shelf_is_more_than_a_server_keeps_in_memory() {
+        for kind in [Kind::Dvd, Kind::High, Kind::Small, Kind::Highest] {
+            let (films, seconds) = kind.shelf();
+            let bytes = films as f64 * seconds as f64 * kind.mbps() / 8.0 * 1e6;
+            assert!(bytes > 4.0 * 268e6 * 0.88, "{}: {bytes}", kind.name());
+        }
+        assert_eq!(Kind::Dvd.viewers(12), 12);
+        assert_eq!(Kind::Highest.viewers(1), 1);
+        assert_eq!(Kind::Small.viewers(12), 79);
     }
 
     #[test]

@@ -43,19 +43,30 @@ pub(crate) struct Look {
     pub(crate) joined: Time,
     /// Whether packets come.
     pub(crate) is_playing: bool,
+    /// Whether all of the film was played.
+    pub(crate) has_ended: bool,
     /// Why it does not see anything.
     pub(crate) failed: Option<String>,
     /// Where its film began, in seconds.
     pub(crate) place: f64,
     /// Whether nodes send to it themselves.
     pub(crate) is_direct: bool,
+    /// The longest time in which nothing of the film came, since [`Audience::mark`].
+    pub(crate) gap: Duration,
     /// What it counted.
     pub(crate) counts: Counts,
 }
 
+/// What the viewers are told.
+enum Message {
+    Join(Box<Wish>),
+    Mark,
+    Leave,
+}
+
 /// The viewers; they leave with the value.
 pub(crate) struct Audience {
-    wishes: Sender<Option<Wish>>,
+    wishes: Sender<Message>,
     shown: Arc<Mutex<Shown>>,
     waker: Waker,
     thread: Option<JoinHandle<()>>,
@@ -81,7 +92,7 @@ struct Hall {
     room: RecvBatch,
     batch: SendBatch,
     sleeper: Sleeper,
-    wishes: Receiver<Option<Wish>>,
+    wishes: Receiver<Message>,
     viewers: Vec<Viewer>,
     shown: Arc<Mutex<Shown>>,
     overflow: [u32; 2],
@@ -161,7 +172,13 @@ impl Audience {
     /// One viewer more.
     pub(crate) fn join(&self, wish: Wish) {
         // Its thread lives as long as this value.
-        let _ = self.wishes.send(Some(wish));
+        let _ = self.wishes.send(Message::Join(Box::new(wish)));
+        self.waker.wake();
+    }
+
+    /// From now on it is looked how long nothing comes.
+    pub(crate) fn mark(&self) {
+        let _ = self.wishes.send(Message::Mark);
         self.waker.wake();
     }
 
@@ -192,7 +209,7 @@ impl Audience {
 
 impl Drop for Audience {
     fn drop(&mut self) {
-        let _ = self.wishes.send(None);
+        let _ = self.wishes.send(Message::Leave);
         self.waker.wake();
         if let Some(thread) = self.thread.take() {
             // A panic was told already.
@@ -225,11 +242,11 @@ impl Hall {
             }
             if now >= next {
                 self.behind = self.behind.max(now.since(next));
-                self.tick(now);
+                self.tick(now)?;
                 next = now + TICK;
             }
             if now >= show {
-                self.show();
+                self.show(now);
                 show = now + SHOW_EVERY;
             }
         }
@@ -238,8 +255,13 @@ impl Hall {
     /// Lets in who waits; whether it goes on.
     fn admit(&mut self) -> io::Result<bool> {
         while let Ok(wish) = self.wishes.try_recv() {
-            let Some(wish) = wish else {
-                return Ok(false);
+            let wish = match wish {
+                Message::Join(wish) => *wish,
+                Message::Mark => {
+                    self.viewers.iter_mut().for_each(Viewer::mark);
+                    continue;
+                }
+                Message::Leave => return Ok(false),
             };
             let number = self.viewers.len();
             let address = self.stand.viewer(number);
@@ -278,7 +300,7 @@ impl Hall {
                     continue;
                 };
                 match which {
-                    0 => viewer.session.packet(now, datagram.bytes, |_| ()),
+                    0 => viewer.take(now, datagram.bytes),
                     _ => viewer.session.report(datagram.bytes),
                 }
             }
@@ -289,10 +311,11 @@ impl Hall {
         Ok(())
     }
 
-    fn tick(&mut self, now: Time) {
+    fn tick(&mut self, now: Time) -> io::Result<()> {
         let mut report = SendReport::default();
-        for viewer in &mut self.viewers {
+        for (number, viewer) in self.viewers.iter_mut().enumerate() {
             viewer.session.tick(now, |_| ());
+            viewer.follow(now, (&self.poller, VIEWERS + number as u64))?;
             viewer.speak();
             let out = viewer.session.datagrams();
             let from = Some(IpAddr::V4(viewer.address));
@@ -303,10 +326,11 @@ impl Hall {
             });
             self.batch.send(&self.sockets[1], packets, &mut report);
         }
+        Ok(())
     }
 
-    fn show(&self) {
-        let looks = self.viewers.iter().map(|viewer| viewer.look());
+    fn show(&self, now: Time) {
+        let looks = self.viewers.iter().map(|viewer| viewer.look(now));
         let shown = Shown {
             looks: looks.collect(),
             overflow: self.overflow.iter().map(|count| u64::from(*count)).sum(),

@@ -82,6 +82,12 @@ impl<'a> Ramp<'a> {
         })
     }
 
+    /// Viewers have at least so many seconds of their film before them.
+    pub(crate) fn staying(mut self, seconds: f64) -> Self {
+        self.stay = seconds;
+        self
+    }
+
     /// Of a server that has its films elsewhere, and plays them from their begin only.
     pub(crate) fn played_from_begin(mut self, path: &'static str) -> Self {
         (self.path, self.stay) = (path, f64::INFINITY);
@@ -116,6 +122,12 @@ impl<'a> Ramp<'a> {
 
     /// Lets viewers in until there are so many, and measures.
     fn step(&mut self, viewers: usize, span: Duration) -> Result<Step, Error> {
+        self.fill(viewers);
+        self.measure(span)
+    }
+
+    /// Lets viewers in until there are so many, and gives them time to begin.
+    pub(crate) fn fill(&mut self, viewers: usize) {
         let begun = Instant::now();
         while self.joined < viewers {
             self.audience.join(self.wish(self.joined));
@@ -123,6 +135,34 @@ impl<'a> Ramp<'a> {
             thread::sleep(APART);
         }
         thread::sleep(SETTLE.saturating_sub(begun.elapsed()).max(SETTLE / 2));
+    }
+
+    /// Kills one of the servers, and looks from then on how long nothing comes to whom.
+    ///
+    /// # Errors
+    /// [`Error::System`] if the kernel refuses.
+    pub(crate) fn kill(&mut self, server: usize) -> Result<(), Error> {
+        self.audience.mark();
+        self.servers.get_mut(server).map_or(Ok(()), Server::kill)
+    }
+
+    /// Whose front a server is, and what each of all viewers sees.
+    ///
+    /// # Errors
+    /// If there are no viewers any more.
+    pub(crate) fn looks(&self, server: usize) -> Result<Vec<(bool, Look)>, Error> {
+        let looks = self.audience.looks()?.into_iter().enumerate();
+        let is_front = |viewer| viewer % self.servers.len() == server;
+        Ok(looks
+            .map(|(viewer, look)| (is_front(viewer), look))
+            .collect())
+    }
+
+    /// What everybody gets within so long.
+    ///
+    /// # Errors
+    /// If there are no viewers any more.
+    pub(crate) fn measure(&mut self, span: Duration) -> Result<Step, Error> {
         let loads =
             |servers: &[Server]| -> Vec<Load> { servers.iter().map(Server::load).collect() };
         let (before, used, cpu) = (self.audience.looks()?, loads(&self.servers), own_cpu());
@@ -131,7 +171,9 @@ impl<'a> Ramp<'a> {
         thread::sleep(span);
         let (after, now) = (self.audience.looks()?, loads(&self.servers));
         let seconds = from.elapsed().as_secs_f64();
-        let wanted = before.iter().enumerate().map(|(number, look)| {
+        let playing = before.iter().enumerate();
+        let playing = playing.filter(|(_, look)| !look.has_ended);
+        let wanted = playing.map(|(number, look)| {
             if look.is_direct {
                 // At the film's mean rate.
                 return self.shelf.mbps();
@@ -180,6 +222,8 @@ impl<'a> Ramp<'a> {
             thresholds: Some(THRESHOLDS),
             repair: true,
             direct: true,
+            login: None,
+            fronts: Vec::new(),
         };
         Wish { server, options }
     }
@@ -189,15 +233,17 @@ fn count_all(looks: &[Look], count: fn(&Counts) -> u64) -> u64 {
     looks.iter().map(|look| count(&look.counts)).sum()
 }
 
-/// It ran out of film, or has none.
+/// It ran out of film, or has none, and has not come to the end.
 fn is_starved(before: &Look, after: &Look) -> bool {
-    after.counts.played.starved > before.counts.played.starved || !after.is_playing
+    let has_none = !after.is_playing && !after.has_ended;
+    after.counts.played.starved > before.counts.played.starved || has_none
 }
 
 impl Step {
-    /// Whether everybody got what the film needs.
+    /// Whether everybody got what the film needs, in the mean and at every moment.
     pub(crate) fn holds(&self) -> bool {
-        self.failed.is_none() && self.got_mbps >= HOLDS * self.wanted_mbps
+        let is_enough = self.got_mbps >= HOLDS * self.wanted_mbps;
+        self.failed.is_none() && is_enough && self.starved == 0
     }
 
     /// Processors that all servers together used.

@@ -122,6 +122,15 @@ impl Server {
         quota.hold(self.child.id())
     }
 
+    /// Kills it: it says goodbye to nobody.
+    ///
+    /// # Errors
+    /// [`Error::System`] if the kernel refuses.
+    pub(crate) fn kill(&mut self) -> Result<(), Error> {
+        let killed = self.child.kill();
+        killed.map_err(|error| Error::System("killing a server of films", error))
+    }
+
     /// What it has used until now.
     pub(crate) fn load(&self) -> Load {
         Load::of(self.child.id())

@@ -1,9 +1,12 @@
 //! One viewer: an RTSP connection, and the session behind it.
 
-use std::io::{ErrorKind, Read, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
+use std::os::fd::AsFd;
+use std::time::Duration;
 
 use sangam_film::{Counts, Options, Session, Stage};
+use sangam_io::poll::{Interest, Poller};
 use sangam_io::tcp;
 use sangam_model::Time;
 
@@ -29,6 +32,9 @@ pub(super) struct Viewer {
     outbox: Vec<u8>,
     joined: Time,
     is_gone: bool,
+    /// When something of the film came last, and the longest time without since it was marked.
+    came: Option<Time>,
+    gap: Duration,
 }
 
 impl Viewer {
@@ -38,7 +44,7 @@ impl Viewer {
         let from = Some(IpAddr::V4(address));
         let stream = tcp::connect_from(from, wish.server).map_err(failed)?;
         let ssrc = u32::from(address);
-        let session = Session::new(wish.options, Some(wish.server.ip()), ssrc);
+        let session = Session::new(wish.options, Some(wish.server), ssrc);
         let session = session.map_err(|error| Error::Option(error.to_string()))?;
         Ok(Self {
             session,
@@ -47,6 +53,8 @@ impl Viewer {
             outbox: Vec::new(),
             joined: now,
             is_gone: false,
+            came: None,
+            gap: Duration::ZERO,
         })
     }
 
@@ -57,6 +65,39 @@ impl Viewer {
 
     pub(super) const fn stream(&self) -> &TcpStream {
         &self.stream
+    }
+
+    /// Calls another server, if the film goes on there.
+    ///
+    /// # Errors
+    /// If the new connection cannot be waited for.
+    pub(super) fn follow(&mut self, now: Time, (poller, token): (&Poller, u64)) -> io::Result<()> {
+        while let Some(server) = self.session.wants() {
+            // What was closed was let go of before.
+            let _ = poller.remove(self.stream.as_fd());
+            self.outbox.clear();
+            match tcp::connect_from(Some(IpAddr::V4(self.address)), server) {
+                Ok(stream) => {
+                    poller.add(stream.as_fd(), token, Interest::Read)?;
+                    (self.stream, self.is_gone) = (stream, false);
+                }
+                Err(_) => self.session.hear(now, &[]),
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes a datagram of the film.
+    pub(super) fn take(&mut self, now: Time, bytes: &[u8]) {
+        if let Some(before) = self.came.replace(now) {
+            self.gap = self.gap.max(now.since(before));
+        }
+        self.session.packet(now, bytes, |_| ());
+    }
+
+    /// Looks from now on how long nothing comes.
+    pub(super) const fn mark(&mut self) {
+        self.gap = Duration::ZERO;
     }
 
     /// Reads what the server says, and says what there is to say.
@@ -93,17 +134,24 @@ impl Viewer {
     }
 
     /// What it sees.
-    pub(super) fn look(&self) -> Look {
+    pub(super) fn look(&self, now: Time) -> Look {
         let counts: Counts = self.session.counts();
+        // One that goes on is none that is over.
+        let open = match (self.session.stage(), self.came) {
+            (Stage::Playing, Some(came)) => now.since(came),
+            _ => Duration::ZERO,
+        };
         Look {
             joined: self.joined,
             is_playing: *self.session.stage() == Stage::Playing,
+            has_ended: *self.session.stage() == Stage::Ended,
             failed: match self.session.stage() {
                 Stage::Failed(why) => Some(why.clone()),
                 _ => None,
             },
             place: self.session.place().at.as_secs_f64(),
             is_direct: !self.session.setup().nodes.is_empty(),
+            gap: self.gap.max(open),
             counts,
         }
     }

@@ -41,6 +41,7 @@ impl Line {
             missed,
             asked,
             repaired,
+            moves,
             played,
         } = self.counts;
         json!({
@@ -56,6 +57,7 @@ impl Line {
             "missed": missed,
             "asked": asked,
             "repaired": repaired,
+            "moves": moves,
             "played": played.played,
             "lost": played.lost,
             "late": played.late,

@@ -6,9 +6,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{GST_RATIO_MIN, SECONDS};
+use super::GST_RATIO_MIN;
 use crate::error::Error;
-use crate::film::{self, FRAME};
+use crate::film::{self, FRAME, Kind};
 use crate::report::{Bound, Report};
 use crate::vod::{Ramp, Server, Shelf, Stand, Step};
 
@@ -33,7 +33,7 @@ pub(super) fn compare(
     let path = folder.join(FILM);
     let failed = |error| Error::file(&path, error);
     let mut out = BufWriter::new(File::create(&path).map_err(failed)?);
-    let frames = (SECONDS as f64 / FRAME.as_secs_f64()) as u64;
+    let frames = (Kind::Dvd.shelf().1 as f64 / FRAME.as_secs_f64()) as u64;
     let written = film::write(shelf.trace(), (0, frames), 0, &mut out);
     written.and_then(|_| out.flush()).map_err(failed)?;
     let stand = Arc::new(Stand::loopback());
