@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 pub use operation::{Answer, Body, Operation, Verb, Who, delete, get, options, patch, post, put};
 pub use routes::Routes;
 
-use crate::session::shapes::{COMMANDS, Field, Kind, SENT, SHAPES, Shape};
+use crate::session::shapes::{self as documents, COMMANDS, Field, Kind, SENT, Shape};
 use operation::MEANINGS;
 
 /// The OpenAPI 3.1 document of these operations, which answer documents of XGSP and of these
@@ -59,10 +59,9 @@ pub fn document(operations: &[Operation], shapes: &[Shape]) -> Value {
 }
 
 fn schemas(shapes: &[Shape]) -> Map<String, Value> {
-    let all = SHAPES.iter().chain(SENT).chain(shapes);
-    let mut schemas: Map<String, Value> = all
-        .map(|shape| (shape.name.to_owned(), schema(shape)))
-        .collect();
+    let entry = |shape: &Shape| (shape.name.to_owned(), schema(shape));
+    let mut schemas: Map<String, Value> = documents::all().chain(SENT).map(entry).collect();
+    schemas.extend(shapes.iter().map(entry));
     let commands = COMMANDS.iter().map(|shape| {
         let mut schema = schema(shape);
         schema["properties"]["do"] = json!({ "const": shape.name });

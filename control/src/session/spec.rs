@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::shapes::{COMMANDS, Field, Kind, SENT, SHAPES, Shape};
+use super::shapes::{COMMANDS, Field, Kind, SENT, Shape, all};
 use super::xml::NAMESPACE;
 
 /// The XML schema.
@@ -29,7 +29,7 @@ pub fn xsd() -> String {
         "recordings",
         "work",
     ];
-    let answered = SHAPES.iter().filter(|shape| whole.contains(&shape.name));
+    let answered = all().filter(|shape| whole.contains(&shape.name));
     for shape in answered {
         root(&mut text, (shape, shape.name));
     }
@@ -39,7 +39,7 @@ pub fn xsd() -> String {
     for shape in COMMANDS {
         root(&mut text, (shape, &format!("do-{}", shape.name)));
     }
-    for shape in SHAPES.iter().chain(SENT) {
+    for shape in all().chain(SENT) {
         complex(&mut text, shape.name, shape);
     }
     for shape in COMMANDS {
