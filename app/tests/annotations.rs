@@ -8,15 +8,13 @@ mod recorded;
 
 use std::io::Write;
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use common::{Broker, Running};
 use recorded::{
-    NAME, PACE, PATIENCE, ask, broker, client, is_recorded, publisher, recorder, recordings, say,
-    session, speaker, until,
+    NAME, PACE, PATIENCE, Take, ask, recorder, recordings, say, session, until, until_safe,
 };
 use serde_json::{Value, json};
-use tempfile::TempDir;
 
 /// Why a member's command is refused.
 #[track_caller]
@@ -75,19 +73,15 @@ fn refuses_what_is_none(member: &mut Running) {
 
 #[test]
 fn what_is_said_of_a_recording_becomes_part_of_it() {
-    let broker = broker();
-    session(&broker, &["create", NAME]);
-    let folder = TempDir::new().unwrap();
-    let mut member = speaker(&broker);
-    let mut sender = client(&broker);
-    let mut sound = publisher(&mut sender, "m1");
-    ask(&broker, &json!({ "do": "record", "on": true }));
-    let first = recorder(&broker, folder.path());
-    until(&broker, &mut sound, is_recorded);
-    let begin = Instant::now();
-    until(&broker, &mut sound, |_| {
-        begin.elapsed() > Duration::from_secs(2)
-    });
+    let Take {
+        broker,
+        folder,
+        recorder: first,
+        mut member,
+        mut sound,
+        sender: _sender,
+    } = Take::begin();
+    until_safe(&broker, &mut sound);
     ask(&broker, &json!({ "do": "record", "on": false }));
     let list = recordings(&broker, 1);
     let watch = json!({ "do": "replay", "recording": list[0]["id"] });

@@ -9,20 +9,19 @@ mod drawing;
 mod recorded;
 
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use common::Broker;
 use drawing::Page;
 use recorded::{
-    NAME, PACE, PATIENCE, ask, broker, client, is_recorded, publisher, recorder, recordings, say,
-    session, speaker, until,
+    NAME, PACE, PATIENCE, Take, ask, client, is_recorded, recorder, recordings, say, session,
+    until, until_safe,
 };
 use sangam_archive::Archive;
 use sangam_client::{Client, Received, ReliableEvent};
 use sangam_model::{Filter, Topic};
 use sangam_wire::Event;
 use serde_json::json;
-use tempfile::TempDir;
 
 /// The topic on which this comes.
 #[track_caller]
@@ -50,20 +49,15 @@ fn comes(client: &mut Client, payload: &[u8]) -> String {
 
 #[test]
 fn a_recorder_that_is_killed_is_missed_and_another_goes_on() {
-    let broker = broker();
-    session(&broker, &["create", NAME]);
-    let folder = TempDir::new().unwrap();
-    let mut member = speaker(&broker);
-    let mut sender = client(&broker);
-    let mut sound = publisher(&mut sender, "m1");
-    ask(&broker, &json!({ "do": "record", "on": true }));
-    let first = recorder(&broker, folder.path());
-    until(&broker, &mut sound, is_recorded);
-    // What came is on the disk a second later.
-    let begin = Instant::now();
-    until(&broker, &mut sound, |_| {
-        begin.elapsed() > Duration::from_secs(2)
-    });
+    let Take {
+        broker,
+        folder,
+        recorder: first,
+        mut member,
+        mut sound,
+        sender: _sender,
+    } = Take::begin();
+    until_safe(&broker, &mut sound);
     first.signal("KILL");
     let missed = until(&broker, &mut sound, |shown| !is_recorded(shown));
     assert!(
@@ -76,10 +70,7 @@ fn a_recorder_that_is_killed_is_missed_and_another_goes_on() {
         &mut member,
         json!({ "do": "chat", "text": "remember this" }),
     );
-    let begin = Instant::now();
-    until(&broker, &mut sound, |_| {
-        begin.elapsed() > Duration::from_secs(2)
-    });
+    until_safe(&broker, &mut sound);
     ask(&broker, &json!({ "do": "record", "on": false }));
     let list = recordings(&broker, 2);
     assert_eq!(
@@ -179,25 +170,21 @@ fn turns(viewer: &mut Client, last: (u64, &[u8])) -> Vec<(u64, Vec<u8>)> {
 
 #[test]
 fn what_was_drawn_comes_at_its_moment_and_a_seek_shows_the_board_of_then() {
-    let broker = broker();
-    session(&broker, &["create", NAME]);
-    let folder = TempDir::new().unwrap();
-    let mut member = speaker(&broker);
-    let mut sender = client(&broker);
-    let mut sound = publisher(&mut sender, "m1");
-    ask(&broker, &json!({ "do": "record", "on": true }));
-    let recorder = recorder(&broker, folder.path());
-    until(&broker, &mut sound, is_recorded);
+    let Take {
+        broker,
+        folder,
+        recorder,
+        mut member,
+        mut sound,
+        sender: _sender,
+    } = Take::begin();
     say(&mut member, json!({ "do": "request", "medium": "board" }));
     let mut ours = Page::open(&broker, "m1");
     ours.live();
     for stroke in [&b"one"[..], b"two"] {
         ours.draw(stroke);
         assert_eq!(ours.event(), stroke);
-        let begin = Instant::now();
-        until(&broker, &mut sound, |_| {
-            begin.elapsed() > Duration::from_secs(2)
-        });
+        until_safe(&broker, &mut sound);
     }
     ask(&broker, &json!({ "do": "record", "on": false }));
     let list = recordings(&broker, 1);

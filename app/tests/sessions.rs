@@ -13,13 +13,13 @@ use std::fs;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use common::{Broker, Running, run, sangam, text};
+use common::{Broker, Running, opus, run, sangam, text};
 use flood::Flood;
 use meeting::{Member, OPERATOR, closed, guarded, session};
 use sangam_client::{
     Client, ClientError, ClientOptions, Outgoing, Publisher, Received, Target, Token,
 };
-use sangam_model::{Class, Filter, MediaInfo, Topic};
+use sangam_model::{Filter, Topic};
 use sangam_wire::Event;
 use serde_json::json;
 use tempfile::TempDir;
@@ -60,17 +60,6 @@ fn a_session_knows_whether_it_is_recorded() {
     assert_eq!(shown["services"][0]["ready"], false, "{shown}");
     let refused = record("acme/other").output().unwrap();
     assert_eq!(refused.status.code(), Some(2), "{}", text(&refused.stderr));
-}
-
-fn opus() -> MediaInfo {
-    MediaInfo {
-        class: Class::Audio,
-        payload_type: 111,
-        channels: 2,
-        clock_rate: 48_000,
-        encoding: "opus".to_owned(),
-        fmtp: String::new(),
-    }
 }
 
 fn speaker(client: &mut Client, member: &str) -> Publisher {

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use sangam_client::{Client, ClientOptions, Outgoing, Publisher, Received, Target};
-use sangam_model::{Class, Filter, MediaInfo, Topic};
+use sangam_model::{Filter, Topic};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -239,15 +239,7 @@ impl Talk {
     pub(crate) fn begin(broker: &Broker, member: &str) -> Self {
         let mut speaker = client(broker);
         let topic = Topic::new(&format!("acme/weekly/main/audio/{member}")).unwrap();
-        let media = MediaInfo {
-            class: Class::Audio,
-            payload_type: 111,
-            channels: 2,
-            clock_rate: 48_000,
-            encoding: "opus".to_owned(),
-            fmtp: String::new(),
-        };
-        let voice = speaker.publish(&topic, media, PATIENCE).unwrap();
+        let voice = speaker.publish(&topic, common::opus(), PATIENCE).unwrap();
         let listener = client(broker);
         let filter = Filter::new("acme/weekly/#").unwrap();
         listener.subscribe(&filter).unwrap();

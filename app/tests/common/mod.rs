@@ -8,6 +8,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
+use sangam_model::{Class, MediaInfo};
 use serde_json::Value;
 
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -22,6 +23,18 @@ pub(crate) fn sangam(args: &[&str]) -> Command {
     }
     command.args(args).stdin(Stdio::null());
     command
+}
+
+/// What a microphone sends.
+pub(crate) fn opus() -> MediaInfo {
+    MediaInfo {
+        class: Class::Audio,
+        payload_type: 111,
+        channels: 2,
+        clock_rate: 48_000,
+        encoding: "opus".to_owned(),
+        fmtp: String::new(),
+    }
 }
 
 /// Runs the program to its end.

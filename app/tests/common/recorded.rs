@@ -7,13 +7,16 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use sangam_client::{Client, ClientOptions, Outgoing, Publisher, Target};
-use sangam_model::{Class, MediaInfo, Topic};
+use sangam_model::Topic;
 use serde_json::{Value, json};
+use tempfile::TempDir;
 
 use crate::common::{self, Broker, Running, sangam};
 
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 pub(crate) const PACE: Duration = Duration::from_millis(20);
+/// What came is on the disk a second later.
+const SAFE: Duration = Duration::from_secs(2);
 pub(crate) const NAME: &str = "acme/weekly";
 
 /// A broker with a session, and no recorder in its process.
@@ -76,15 +79,49 @@ pub(crate) fn client(broker: &Broker) -> Client {
 
 pub(crate) fn publisher(client: &mut Client, member: &str) -> Publisher {
     let topic = Topic::new(&format!("{NAME}/main/audio/{member}")).unwrap();
-    let opus = MediaInfo {
-        class: Class::Audio,
-        payload_type: 111,
-        channels: 2,
-        clock_rate: 48_000,
-        encoding: "opus".to_owned(),
-        fmtp: String::new(),
-    };
-    client.publish(&topic, opus, PATIENCE).unwrap()
+    client.publish(&topic, common::opus(), PATIENCE).unwrap()
+}
+
+/// A session of which sound is recorded.
+pub(crate) struct Take {
+    pub(crate) broker: Broker,
+    pub(crate) folder: TempDir,
+    pub(crate) recorder: Running,
+    /// Whose sound it is.
+    pub(crate) member: Running,
+    pub(crate) sound: Publisher,
+    pub(crate) sender: Client,
+}
+
+impl Take {
+    /// Begins, and goes on until it is recorded.
+    #[track_caller]
+    pub(crate) fn begin() -> Self {
+        let broker = broker();
+        session(&broker, &["create", NAME]);
+        let folder = TempDir::new().unwrap();
+        let member = speaker(&broker);
+        let mut sender = client(&broker);
+        let mut sound = publisher(&mut sender, "m1");
+        ask(&broker, &json!({ "do": "record", "on": true }));
+        let recorder = recorder(&broker, folder.path());
+        until(&broker, &mut sound, is_recorded);
+        Self {
+            broker,
+            folder,
+            recorder,
+            member,
+            sound,
+            sender,
+        }
+    }
+}
+
+/// Goes on for so long that what came before is on the disk.
+#[track_caller]
+pub(crate) fn until_safe(broker: &Broker, sound: &mut Publisher) {
+    let begin = Instant::now();
+    until(broker, sound, |_| begin.elapsed() > SAFE);
 }
 
 /// Sends a packet again and again until the session looks as wanted.

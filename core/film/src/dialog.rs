@@ -3,6 +3,7 @@
 
 use std::net::SocketAddr;
 
+use percent_encoding::percent_decode_str;
 use rtsp_types::headers::{self, HeaderName};
 use rtsp_types::{Message, Method, ParseError, Request, Response, StatusCode, Url, Version};
 
@@ -362,20 +363,8 @@ pub fn split_login(url: &str) -> Result<(String, Option<(String, String)>), Dial
 
 /// A part of a URL as it is meant (RFC 3986 section 2.1).
 fn decoded(text: &str) -> Result<String, DialogError> {
-    let mut bytes = Vec::new();
-    let mut rest = text.as_bytes();
-    while let [first, tail @ ..] = rest {
-        let (byte, tail) = match (first, tail) {
-            (b'%', [high, low, tail @ ..]) => {
-                let digit = |digit: u8| char::from(digit).to_digit(16).ok_or(DialogError::Url);
-                ((digit(*high)? << 4 | digit(*low)?) as u8, tail)
-            }
-            _ => (*first, tail),
-        };
-        bytes.push(byte);
-        rest = tail;
-    }
-    String::from_utf8(bytes).map_err(|_| DialogError::Url)
+    let decoded = percent_decode_str(text).decode_utf8();
+    decoded.map(Into::into).map_err(|_| DialogError::Url)
 }
 
 impl core::fmt::Display for DialogError {

@@ -20,6 +20,7 @@
 mod answers;
 mod dialog;
 mod digest;
+mod failure;
 mod flow;
 mod fronts;
 mod losses;
@@ -32,6 +33,7 @@ mod session;
 pub use answers::{Node, Place, Setup};
 pub use dialog::{Answer, Dialog, DialogError, Said, at_front, split_login};
 pub use digest::{Algorithm, Credentials, Hash};
+pub use failure::Failure;
 pub use flow::{Flow, RATE_MAX, RATE_MIN, THRESHOLDS, THRESHOLDS_MAX};
 pub use losses::{Ask, Losses};
 pub use numbers::{Numbers, extend};

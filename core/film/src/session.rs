@@ -13,6 +13,7 @@ use sangam_wire::rtp::Packet;
 
 use crate::answers::{Node, Place, Setup};
 use crate::dialog::{Dialog, DialogError};
+use crate::failure::Failure;
 use crate::flow::Flow;
 use crate::fronts::Fronts;
 use crate::losses::{Ask, Losses};
@@ -45,8 +46,8 @@ pub enum Stage {
     Playing,
     /// Everything was played.
     Ended,
-    /// The server said no, or nonsense: in words.
-    Failed(String),
+    /// It does not play, or no more.
+    Failed(Failure),
 }
 
 /// What a session counts.
@@ -86,7 +87,7 @@ pub struct Session<P> {
     /// A connection that is to be made.
     wanted: Option<SocketAddr>,
     /// Why not all of the film came, once what came is played.
-    cut_short: Option<String>,
+    cut_short: Option<Failure>,
     base: Option<String>,
     control: String,
     setup: Setup,
@@ -235,12 +236,12 @@ impl<P> Session<P> {
     /// Takes bytes of the connection; none are its end.
     pub fn hear(&mut self, now: Time, bytes: &[u8]) {
         if bytes.is_empty() {
-            self.broken(now, "the server closed the connection");
+            self.broken(now, Failure::broken("the server closed the connection"));
             return;
         }
         self.heard = now;
         if let Err(error) = self.listen(now, bytes) {
-            self.broken(now, &error.to_string());
+            self.broken(now, Failure::broken(error));
         }
     }
 
@@ -335,7 +336,9 @@ impl<P> Session<P> {
             self.repair(now);
         }
         match self.moving {
-            Some(since) if now.since(since) >= PATIENCE => self.move_on(now, "no server answers"),
+            Some(since) if now.since(since) >= PATIENCE => {
+                self.move_on(now, Failure::broken("no server answers"))
+            }
             Some(_) => {}
             None => self.talk(now),
         }
@@ -349,7 +352,7 @@ impl<P> Session<P> {
         }
         let (silent, is_watched) = (now.since(self.heard), self.fronts.has_other());
         if silent >= PATIENCE && is_watched && !self.order.is_ending() {
-            self.move_on(now, "the server is silent");
+            self.move_on(now, Failure::broken("the server is silent"));
             return;
         }
         let is_quiet = silent >= QUIET && is_watched;

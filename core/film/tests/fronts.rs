@@ -4,7 +4,9 @@
 
 use std::time::Duration;
 
-use sangam_film::{Algorithm, Credentials, Options, Pace, Session, Stage, TICK, split_login};
+use sangam_film::{
+    Algorithm, Credentials, Failure, Options, Pace, Session, Stage, TICK, split_login,
+};
 use sangam_model::Time;
 
 const MS: Duration = Duration::from_millis(1);
@@ -200,7 +202,7 @@ fn fronts_that_refuse_or_do_not_answer_are_passed_over_and_then_it_ends() {
         session.tick(now, |_| played += 1);
     }
     assert_eq!(session.wants(), None);
-    let why = Stage::Failed("no server answers".to_owned());
+    let why = Stage::Failed(Failure::Broken("no server answers".to_owned()));
     assert_eq!(*session.stage(), why);
     // All that had come.
     assert_eq!((played, session.counts().moves), (280, 0));
@@ -220,7 +222,9 @@ fn what_came_is_played_where_no_other_front_is_known() {
     for tick in 0..60 {
         session.tick(now + TICK * tick, |_| played += 1);
     }
-    let why = Stage::Failed("the server closed the connection".to_owned());
+    let why = Stage::Failed(Failure::Broken(
+        "the server closed the connection".to_owned(),
+    ));
     assert_eq!((session.stage(), played), (&why, 280));
 }
 
@@ -287,7 +291,11 @@ fn a_challenge_is_answered_and_a_wrong_password_is_not_tried_again() {
     );
     assert!(asked.contains("Require: sangam.nodes\r\n"), "{asked}");
     session.hear(Time::ZERO, challenge(4, "three", "").as_bytes());
-    let why = Stage::Failed("SETUP: 401 Unauthorized".to_owned());
+    let why = Stage::Failed(Failure::Refused(
+        "SETUP".to_owned(),
+        401,
+        "Unauthorized".to_owned(),
+    ));
     assert_eq!(*session.stage(), why);
     assert_eq!(said(&mut session), "");
 }

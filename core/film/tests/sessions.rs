@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use rtsp_types::Method;
-use sangam_film::{Options, Pace, Session, Stage, TICK};
+use sangam_film::{Failure, Options, Pace, Session, Stage, TICK};
 use sangam_model::Time;
 
 const MS: Duration = Duration::from_millis(1);
@@ -216,6 +216,10 @@ fn a_refusal_is_told_in_the_server_s_words() {
     let mut session = session();
     said(&mut session);
     session.hear(Time::ZERO, b"RTSP/1.0 404 Not Found\r\nCSeq: 1\r\n\r\n");
-    let why = Stage::Failed("DESCRIBE: 404 Not Found".to_owned());
+    let why = Stage::Failed(Failure::Refused(
+        "DESCRIBE".to_owned(),
+        404,
+        "Not Found".to_owned(),
+    ));
     assert_eq!(*session.stage(), why);
 }

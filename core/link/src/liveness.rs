@@ -120,7 +120,7 @@ impl Liveness {
 
     /// From now on either end may be quiet.
     pub(crate) fn rest(&mut self, now: Time) {
-        self.ping.get_or_insert(Timing::MEASURED.into());
+        self.ping = Some(Timing::MEASURED.into());
         self.quiet = Some(Box::new(Quiet::new(now)));
     }
 

@@ -81,6 +81,14 @@ fn an_idle_link_pings_twice_a_second_each_way_and_later_once_in_two() {
 }
 
 #[test]
+fn a_long_idle_link_pings_no_more_often() {
+    let mut pair = brokers(1, Path::delay(150));
+    pair.run(RESTED);
+    let (sent, _) = says(&mut pair, 60 * SECOND);
+    assert!((118..=122).contains(&sent), "{sent}");
+}
+
+#[test]
 fn an_idle_link_measures_as_well_as_one_that_is_pinged_all_the_time() {
     let mut pair = brokers(2, Path::delay(5));
     pair.path = Path::delay(40);

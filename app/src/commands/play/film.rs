@@ -100,6 +100,9 @@ fn report<P>(
     }
 }
 
+/// RFC 2326 section 7.1.1: it wants to know who asks.
+const UNAUTHORIZED: u16 = 401;
+
 /// The session and its sockets.
 struct Player {
     session: Session<Vec<u8>>,
@@ -282,7 +285,7 @@ impl Player {
         let silent = clock::now().since(self.heard);
         match self.session.stage() {
             Stage::Ended => Ok(true),
-            Stage::Failed(why) => Err(refused(why)),
+            Stage::Failed(why) => Err(failed(why)),
             Stage::Asking(method) if silent > ANSWER_WAIT => {
                 let method: &str = method.into();
                 let message = format!("the server does not answer {method}");
@@ -325,16 +328,22 @@ fn call(first: SocketAddr, others: &[SocketAddr]) -> Result<(TcpStream, SocketAd
     Err(Failure::new(Exit::Unreachable, message))
 }
 
-fn refused(why: &str) -> Failure {
-    if why.contains(": 401") {
-        let hint = "name who plays by --credentials FILE, or in the URL: rtsp://NAME:PASSWORD@...";
-        return Failure::new(Exit::Authentication, why).hint(hint);
+fn failed(why: &sangam_film::Failure) -> Failure {
+    let words = why.to_string();
+    match why {
+        sangam_film::Failure::Refused(_, UNAUTHORIZED, _) => {
+            Failure::new(Exit::Authentication, words).hint(
+                "name who plays by --credentials FILE, or in the URL: rtsp://NAME:PASSWORD@...",
+            )
+        }
+        sangam_film::Failure::Refused(..) => {
+            Failure::new(Exit::Failure, words).hint("`sangam archive list` names the films")
+        }
+        sangam_film::Failure::Broken(_) => {
+            Failure::new(Exit::Unreachable, format!("the film breaks off: {words}"))
+                .hint("--front names other nodes of the archive")
+        }
     }
-    if why.contains(": ") {
-        return Failure::new(Exit::Failure, why).hint("`sangam archive list` names the films");
-    }
-    Failure::new(Exit::Unreachable, format!("the film breaks off: {why}"))
-        .hint("--front names other nodes of the archive")
 }
 
 fn wishes(url: &str, args: &PlayArgs, ports: (u16, u16)) -> Options {

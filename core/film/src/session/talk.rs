@@ -10,6 +10,7 @@ use sangam_model::Time;
 use super::{Session, Stage};
 use crate::answers::{Place, Setup};
 use crate::dialog::{Answer, Dialog, DialogError, Said, at_front};
+use crate::failure::Failure;
 use crate::options::Pace;
 use crate::order::Order;
 
@@ -38,16 +39,16 @@ impl<P> Session<P> {
     }
 
     /// Nothing more is to be had of this front.
-    pub(super) fn broken(&mut self, now: Time, why: &str) {
+    pub(super) fn broken(&mut self, now: Time, why: Failure) {
         match self.stage {
             Stage::Ended | Stage::Failed(_) => {}
             Stage::Playing => self.move_on(now, why),
-            Stage::Asking(_) => self.stage = Stage::Failed(why.to_owned()),
+            Stage::Asking(_) => self.stage = Stage::Failed(why),
         }
     }
 
     /// Goes on by way of another front, if there is one.
-    pub(super) fn move_on(&mut self, now: Time, why: &str) {
+    pub(super) fn move_on(&mut self, now: Time, why: Failure) {
         self.awaited = None;
         let (next, _) = self.order.resume();
         let is_all_there = self.setup.datagrams.is_some_and(|all| next >= all);
@@ -68,11 +69,11 @@ impl<P> Session<P> {
             .setup
             .datagrams
             .is_some_and(|all| self.order.end_of() < all);
-        self.cut_short = is_cut_short.then(|| why.to_owned());
+        self.cut_short = is_cut_short.then(|| why.clone());
         match is_all_there || self.order.is_playing() || self.order.bytes() > 0 {
             // Datagrams may still be on their way, too.
             true => self.order.end(),
-            false => self.stage = Stage::Failed(why.to_owned()),
+            false => self.stage = Stage::Failed(why),
         }
     }
 
@@ -107,8 +108,8 @@ impl<P> Session<P> {
                 return self.set_up();
             }
             let method: &str = (&answer.method).into();
-            let text = format!("{method}: {} {}", answer.status, answer.reason);
-            self.broken(now, &text);
+            let (method, reason) = (method.to_owned(), answer.reason.clone());
+            self.broken(now, Failure::Refused(method, answer.status, reason));
             return Ok(());
         }
         match answer.method {
@@ -173,7 +174,10 @@ impl<P> Session<P> {
     fn begin(&mut self, now: Time, answer: &Answer) {
         let place = Place::read(answer);
         if self.moving.is_some() && place.datagram.is_none() {
-            self.move_on(now, "the server does not say where it begins");
+            self.move_on(
+                now,
+                Failure::broken("the server does not say where it begins"),
+            );
             return;
         }
         (self.awaited, self.heard) = (None, now);

@@ -146,7 +146,7 @@ impl Viewer {
             is_playing: *self.session.stage() == Stage::Playing,
             has_ended: *self.session.stage() == Stage::Ended,
             failed: match self.session.stage() {
-                Stage::Failed(why) => Some(why.clone()),
+                Stage::Failed(why) => Some(why.to_string()),
                 _ => None,
             },
             place: self.session.place().at.as_secs_f64(),

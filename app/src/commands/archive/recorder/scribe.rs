@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use sangam_archive as archive;
 use sangam_model::Topic;
-use sangam_session::Annotation;
+use sangam_session::{Annotation, limits};
 use serde_json::{Value, json};
 
 use super::super::capture::random;
@@ -22,6 +22,9 @@ use crate::stop::Stop;
 const TOPIC: &str = "/service/annotations";
 /// What waits to be written down; what does not fit is told again.
 const WAITING_MAX: usize = 256;
+// What sessions take an archive keeps.
+const _: () = assert!(archive::ANNOTATIONS_MAX == limits::ANNOTATIONS_MAX);
+const _: () = assert!(archive::ANNOTATION_LEN_MAX == limits::ANNOTATION_LEN_MAX);
 /// Before a disk that refuses is asked again.
 const AGAIN: Duration = Duration::from_secs(5);
 

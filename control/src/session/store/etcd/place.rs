@@ -228,8 +228,10 @@ impl Keeper {
                     }
                     Ok(Some(news)) => {
                         self.learn(&news, &line.holder);
-                        let told = news.header().map(etcd_client::ResponseHeader::revision);
-                        line.known = told.unwrap_or(line.known);
+                        // Not the header's revision: events up to that may follow.
+                        let told = news.events().iter().filter_map(|event| event.kv());
+                        let told = told.map(etcd_client::KeyValue::mod_revision);
+                        line.known = told.fold(line.known, i64::max);
                     }
                     Ok(None) | Err(_) => self.go_on(&mut line).await?,
                 },
