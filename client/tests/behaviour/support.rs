@@ -184,7 +184,11 @@ pub(crate) fn options() -> ClientOptions {
     let first = Duration::from_millis(5);
     let most = Duration::from_millis(50);
     ClientOptions {
-        backoff: Backoff { first, most },
+        backoff: Backoff {
+            first,
+            most,
+            young: Duration::ZERO,
+        },
         seed: 7,
         ..ClientOptions::default()
     }

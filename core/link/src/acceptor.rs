@@ -23,7 +23,9 @@ pub enum Verdict {
     Refuse(Frame<'static>),
     /// The dialer receives at its address. Whether there is room for it is for the caller to
     /// say. A hello with a nonce that was accepted from this address already is a repetition:
-    /// answer it with the same welcome, and tell its session [`crate::Session::heard`].
+    /// answer it with the same welcome. Of a client it is a sign of life
+    /// ([`crate::Session::heard`]); of a broker, whose silence is judged by what follows the
+    /// welcome, it is none.
     Accept {
         /// The version to use.
         version: u8,

@@ -53,6 +53,8 @@ pub struct Dialer {
     state: State,
     /// Failed attempts in a row; short sessions count, too.
     failures: u32,
+    /// Links in a row that died young.
+    died_young: u32,
     outputs: VecDeque<DialOutput>,
     discarded: u64,
 }
@@ -139,6 +141,7 @@ impl Dialer {
             nonce: None,
             state: State::Idle,
             failures: 0,
+            died_young: 0,
             outputs: VecDeque::new(),
             discarded: 0,
         }
@@ -395,7 +398,7 @@ impl Dialer {
             State::Up(link) | State::Closing(link) => {
                 link.session.handle(now, Input::TransportLost);
             }
-            State::Connecting | State::Hello(_) => self.pause(now),
+            State::Connecting | State::Hello(_) => self.pause(now, Duration::ZERO),
             State::Idle | State::Pausing { .. } => {}
         }
     }
@@ -413,17 +416,24 @@ impl Dialer {
 
     fn down(&mut self, now: Time) {
         if let State::Up(link) = &self.state {
-            if now - link.since >= self.config.backoff.most {
+            let lived = now - link.since;
+            if lived >= self.config.backoff.most {
                 self.failures = 0;
             }
-            self.pause(now);
+            self.died_young = match lived < self.config.backoff.young {
+                true => self.died_young.saturating_add(1),
+                false => 0,
+            };
+            let least = self.config.backoff.pause_of_flapping(self.died_young);
+            self.pause(now, least);
         } else {
             self.state = State::Idle;
         }
     }
 
-    fn pause(&mut self, now: Time) {
-        let pause = self.config.backoff.pause(self.failures);
+    /// Tries again later, not before `least` has passed.
+    fn pause(&mut self, now: Time, least: Duration) {
+        let pause = self.config.backoff.pause(self.failures).max(least);
         self.failures += 1;
         self.state = State::Pausing {
             until: now + self.jittered(pause),
@@ -435,7 +445,7 @@ impl Dialer {
             State::Pausing { until } if now >= *until => self.attempt(now),
             State::Hello(attempt) if now >= attempt.again_at() => {
                 if self.config.reliable {
-                    return self.pause(now);
+                    return self.pause(now, Duration::ZERO);
                 }
                 let timeouts = attempt.timeout();
                 self.failures += 1;

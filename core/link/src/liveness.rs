@@ -24,6 +24,9 @@ const NEAR: Duration = Duration::from_millis(30);
 const FURTHER: (u128, u128) = (3, 2);
 /// But by no more than this.
 const FURTHER_MAX_MS: u16 = 600;
+/// So long an end may wait for its peer's first word, if that is longer than for any other: an end
+/// that accepts a call hears nothing for a round trip, and does not know yet how long that is.
+const FIRST_WORD: Duration = Duration::from_secs(3);
 /// How often in one silence lateness is forgiven: a loop that is always late must end, too.
 const FORGIVEN_MAX: u8 = 8;
 
@@ -38,6 +41,8 @@ pub(crate) struct Liveness {
     /// By what a suspicion comes later on a long path, in milliseconds; a death by twice that.
     further_ms: u16,
     heard: Time,
+    /// Something has come since the session began.
+    met: bool,
     /// Sent last; the first is due at once.
     pinged: Maybe,
     /// Nothing answers that yet.
@@ -108,6 +113,7 @@ impl Liveness {
             in_order: timing.in_order,
             further_ms: 0,
             heard: now,
+            met: false,
             pinged: Maybe::NEVER,
             unanswered: false,
             ping_at: timing.ping.map_or(Time::NEVER, |_| now),
@@ -157,6 +163,7 @@ impl Liveness {
     #[inline]
     pub(crate) fn heard(&mut self, now: Time) {
         self.heard = now;
+        self.met = true;
     }
 
     pub(crate) fn is_suspect(&self) -> bool {
@@ -290,11 +297,24 @@ impl Liveness {
 
     fn suspect_after(&self) -> Option<Duration> {
         let after = self.suspect_after.map(Duration::from)?;
-        Some(after + self.further())
+        let after = after + self.further();
+        Some(match self.awaits_first_word() {
+            true => after.max(FIRST_WORD / 2),
+            false => after,
+        })
     }
 
     fn dead_after(&self) -> Duration {
-        Duration::from(self.dead_after) + self.further() * 2
+        let after = Duration::from(self.dead_after) + self.further() * 2;
+        match self.awaits_first_word() {
+            true => after.max(FIRST_WORD),
+            false => after,
+        }
+    }
+
+    /// Of an end that suspects, which is a broker's: nothing has come since the session began.
+    fn awaits_first_word(&self) -> bool {
+        !self.met && self.suspect_after.is_some()
     }
 
     fn further(&self) -> Duration {

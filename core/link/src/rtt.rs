@@ -36,16 +36,21 @@ impl Rtt {
         (self.smoothed_us > 0).then(|| Duration::from_micros(self.smoothed_us.into()))
     }
 
-    /// When to repeat what is not acknowledged, after `timeouts` in a row.
-    pub(crate) fn timeout(&self, timeouts: u32) -> Duration {
-        let base = match self.smoothed() {
+    /// How long an answer may be on its way.
+    pub(crate) fn patience(&self) -> Duration {
+        let patience = match self.smoothed() {
             None => RTO_INITIAL,
             Some(smoothed) => {
                 smoothed + Duration::from_micros(4 * u64::from(self.variation_us)) + ACK_DELAY
             }
         };
+        patience.max(RTO_MIN)
+    }
+
+    /// When to repeat what is not acknowledged, after `timeouts` in a row.
+    pub(crate) fn timeout(&self, timeouts: u32) -> Duration {
         let factor = 1_u32.checked_shl(timeouts).unwrap_or(u32::MAX);
-        base.max(RTO_MIN).saturating_mul(factor).min(RTO_MAX)
+        self.patience().saturating_mul(factor).min(RTO_MAX)
     }
 }
 

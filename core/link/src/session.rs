@@ -152,7 +152,7 @@ impl Session {
         }
     }
 
-    /// Any packet of the peer came. One store: called for each media packet.
+    /// Any packet of the peer came. Two stores: called for each media packet.
     #[inline]
     pub fn heard(&mut self, now: Time) {
         self.liveness.heard(now);
@@ -426,7 +426,7 @@ impl Session {
     }
 
     fn poll_ping(&mut self, now: Time) -> Option<Output> {
-        if !self.liveness.ping(now, self.sender.rtt.timeout(0)) {
+        if !self.liveness.ping(now, self.sender.rtt.patience()) {
             return None;
         }
         let quiet = self.liveness.quiet().is_some_and(|quiet| quiet.is_quiet());
@@ -443,7 +443,7 @@ impl Session {
     }
 
     fn poll_control(&mut self, now: Time) -> Option<Output> {
-        let patience = self.sender.rtt.timeout(0);
+        let patience = self.sender.rtt.patience();
         let outgoing = self.sender.poll(now)?;
         self.liveness.asks(now, patience);
         let frame = Frame::Control {

@@ -63,7 +63,7 @@ impl Timing {
 
     /// The same once an end has been quiet for [`Timing::RESTED_AFTER`]: a network with many links
     /// and one stream is to say less of itself than a twentieth of what it carries.
-    pub const RESTED: Duration = Duration::from_secs(2);
+    pub const RESTED: Duration = Duration::from_secs(4);
 
     /// So long after its quiet began, an end has rested.
     pub const RESTED_AFTER: Duration = Duration::from_secs(10);
@@ -117,6 +117,10 @@ pub struct Backoff {
     pub first: Duration,
     /// The longest pause.
     pub most: Duration,
+    /// A link that lived shorter is taken for one that flaps: the pause after it is twice that
+    /// after the one before, if that died young, too, up to this time. Each time a link comes and
+    /// goes the whole network hears of it.
+    pub young: Duration,
 }
 
 impl Backoff {
@@ -125,6 +129,7 @@ impl Backoff {
     pub const BROKER: Self = Self {
         first: Duration::from_millis(50),
         most: Duration::from_millis(500),
+        young: Duration::from_secs(10),
     };
 }
 
@@ -133,6 +138,7 @@ impl Default for Backoff {
         Self {
             first: Duration::from_millis(100),
             most: Duration::from_secs(5),
+            young: Duration::from_secs(5),
         }
     }
 }
@@ -140,7 +146,19 @@ impl Default for Backoff {
 impl Backoff {
     /// The pause after `failures` failures in a row, without its random part.
     pub(crate) fn pause(self, failures: u32) -> Duration {
-        let factor = 1_u32.checked_shl(failures).unwrap_or(u32::MAX);
-        self.first.saturating_mul(factor).min(self.most)
+        self.doubled(failures).min(self.most)
+    }
+
+    /// The same after so many links in a row that died young.
+    pub(crate) fn pause_of_flapping(self, died_young: u32) -> Duration {
+        match died_young {
+            0 => Duration::ZERO,
+            _ => self.doubled(died_young - 1).min(self.young),
+        }
+    }
+
+    fn doubled(self, times: u32) -> Duration {
+        let factor = 1_u32.checked_shl(times).unwrap_or(u32::MAX);
+        self.first.saturating_mul(factor)
     }
 }

@@ -29,6 +29,7 @@ fn brokers(seed: u64, path: Path) -> Pair {
     pair
 }
 
+/// One that has heard its peer.
 fn session(timing: Timing, now: Time) -> Session {
     let config = SessionConfig {
         number: 1,
@@ -36,7 +37,9 @@ fn session(timing: Timing, now: Time) -> Session {
         datagram_max: 1_472,
         reliable: false,
     };
-    Session::new(config, now)
+    let mut session = Session::new(config, now);
+    session.heard(now);
+    session
 }
 
 /// Everything the session wants now.

@@ -64,20 +64,20 @@ fn says(pair: &mut Pair, time: Duration) -> (usize, usize) {
 }
 
 #[test]
-fn an_idle_link_pings_twice_a_second_each_way_and_later_once_in_two() {
+fn an_idle_link_pings_twice_a_second_each_way_and_later_once_in_four() {
     let mut pair = brokers(1, Path::delay(5));
     // Two kilobits a second each way, where it was twenty.
     let (sent, bits) = says(&mut pair, 8 * SECOND);
     assert!((60..=66).contains(&sent) && bits < 2_150, "{sent}, {bits}");
     pair.run(RESTED);
     let (sent, bits) = says(&mut pair, 60 * SECOND);
-    assert!((118..=122).contains(&sent) && bits < 550, "{sent}, {bits}");
+    assert!((58..=62).contains(&sent) && bits < 280, "{sent}, {bits}");
     assert_eq!(pair.seen, []);
     receive(&mut pair, ms(10), SECOND);
     pair.run(CALM);
     let (sent, _) = says(&mut pair, 4 * SECOND);
-    // Eight pings of the end that sent, which has not rested again, two of the other, and answers.
-    assert!((18..=22).contains(&sent), "{sent}");
+    // Eight pings of the end that sent, which has not rested again, one of the other, and answers.
+    assert!((16..=20).contains(&sent), "{sent}");
 }
 
 #[test]
@@ -85,7 +85,7 @@ fn a_long_idle_link_pings_no_more_often() {
     let mut pair = brokers(1, Path::delay(150));
     pair.run(RESTED);
     let (sent, _) = says(&mut pair, 60 * SECOND);
-    assert!((118..=122).contains(&sent), "{sent}");
+    assert!((58..=62).contains(&sent), "{sent}");
 }
 
 #[test]
@@ -108,7 +108,7 @@ fn an_idle_link_measures_as_well_as_one_that_is_pinged_all_the_time() {
 #[test]
 fn one_ping_that_is_lost_says_little() {
     let mut pair = brokers(3, Path::delay(5));
-    pair.run(20 * SECOND);
+    pair.run(40 * SECOND);
     pair.cut = true;
     pair.run(ms(60));
     while pair.cut {
@@ -174,10 +174,10 @@ fn one_that_has_rested_is_noticed_within_its_next_ping_too() {
         pair.run(RESTED + ms(seed * 170));
         let cut = pair.now;
         pair.cut = true;
-        pair.run(4 * SECOND);
+        pair.run(6 * SECOND);
         let suspect = took(&pair, cut, &Seen::Suspect).unwrap();
         let dead = took(&pair, cut, &Seen::Down(Refusal::Silent)).unwrap();
-        assert!(dead <= ms(2_000 + 100 + 605), "seed {seed}: {dead:?}");
+        assert!(dead <= ms(4_000 + 100 + 605), "seed {seed}: {dead:?}");
         assert!(dead - suspect == ms(300), "{suspect:?} {dead:?}");
     }
 }
@@ -223,6 +223,60 @@ fn a_link_whose_delay_jumps_by_seconds_lives_if_nothing_needs_it() {
     assert!(!pair.seen.iter().any(ended), "{:?}", pair.seen);
 }
 
+/// By way of a satellite, or through a queue that holds seconds.
+#[test]
+fn a_link_with_a_round_trip_of_seconds_comes_up_once_and_stays() {
+    for delay in [350, 700, 1_300] {
+        let mut pair = brokers(10, Path::delay(delay));
+        pair.run(60 * SECOND);
+        assert_eq!(pair.broker.down, [], "{delay} ms each way");
+        assert_eq!(pair.seen, [], "{delay} ms each way");
+    }
+}
+
+/// Whoever accepts a call and hears nothing more is not left waiting for ever.
+#[test]
+fn a_caller_that_vanishes_at_once_is_dead_after_three_seconds() {
+    let heard = Time::from_millis(1_000);
+    let mut session = begun(heard);
+    let mut said = Vec::new();
+    for at in 1_000..5_000 {
+        let now = Time::from_millis(at);
+        while let Some(output) = session.poll(now) {
+            if matches!(output, Output::Suspect | Output::Down(_)) {
+                said.push((now - heard, output));
+            }
+        }
+    }
+    let down = Output::Down(Refusal::Silent);
+    assert_eq!(said, [(ms(1_500), Output::Suspect), (ms(3_000), down)]);
+}
+
+/// A path that never lasts makes its link come and go ever more seldom.
+#[test]
+fn a_link_that_flaps_is_dialled_ever_more_seldom() {
+    let mut pair = brokers(11, Path::delay(5));
+    let ups = |pair: &mut Pair| {
+        pair.seen.clear();
+        let end = pair.now + 60 * SECOND;
+        while pair.now < end {
+            pair.cut = !pair.cut;
+            pair.run(SECOND);
+        }
+        let up = |(_, seen): &&(Time, Seen)| matches!(seen, Seen::Up(_));
+        pair.seen.iter().filter(up).count()
+    };
+    let (first, later) = (ups(&mut pair), ups(&mut pair));
+    assert!((5..=15).contains(&first) && later <= 7, "{first}, {later}");
+    pair.cut = false;
+    pair.run(30 * SECOND);
+    // It has lasted: all is forgotten.
+    pair.cut = true;
+    pair.run(SECOND);
+    pair.cut = false;
+    assert!(pair.run_until_up(5 * SECOND) <= ms(400));
+}
+
 #[test]
 fn one_voice_costs_the_link_less_than_five_percent() {
     let mut pair = brokers(8, Path::delay(20));
@@ -254,17 +308,23 @@ fn a_broker_of_the_release_before_is_pinged_as_ever() {
     assert!(took(&pair, cut, &Seen::Suspect).unwrap() <= ms(155));
 }
 
-/// A session that may rest, with nothing on it for a while, and its peer's clock.
-fn resting() -> (Session, Time) {
+/// A session that may rest and has heard nothing yet.
+fn begun(now: Time) -> Session {
     let config = SessionConfig {
         number: 1,
         timing: Timing::BROKER,
         datagram_max: 1_472,
         reliable: false,
     };
-    let mut now = Time::from_millis(1_000);
     let mut session = Session::new(config, now);
     session.rest(now);
+    session
+}
+
+/// A session that may rest, with nothing on it for a while, and its peer's clock.
+fn resting() -> (Session, Time) {
+    let mut now = Time::from_millis(1_000);
+    let mut session = begun(now);
     for _ in 0..400 {
         answer(&mut session, now, |_| true);
         now += ms(10);

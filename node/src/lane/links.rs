@@ -427,18 +427,6 @@ impl LinkTable {
         }
     }
 
-    /// Notes a sign of life that is no event; whether the link is up.
-    pub(super) fn heard(&mut self, id: LinkId, now: Time) -> bool {
-        let Some(link) = self.get_mut(id) else {
-            return false;
-        };
-        match &mut link.end {
-            End::Dialing(dialer) => dialer.heard(now),
-            End::Accepted { session, .. } => session.heard(now),
-        }
-        link.up
-    }
-
     /// Socket, address and datagram size of a link that is up.
     pub(super) fn route_to(&self, id: LinkId) -> Option<(usize, Address, usize)> {
         let link = self.get(id).filter(|link| link.up)?;

@@ -118,10 +118,7 @@ impl Lane {
             Err(reason) => return self.refuse(hello, reason, from),
         };
         let id = match known {
-            Some(id) if self.is_repeated(id, hello) => {
-                self.links.heard(id, self.now);
-                return self.welcome(id, hello);
-            }
+            Some(id) if self.is_repeated(id, hello) => return self.welcome(id, hello),
             Some(id) => match self.answers(id, hello, beside.is_some() || self.id > peer.0) {
                 true => id,
                 false => return,

@@ -150,6 +150,10 @@ impl Pair {
     pub(crate) fn joined(config: DialerConfig, path: Path) -> Self {
         let mut pair = Self::new(config, path);
         pair.run(Duration::from_secs(1));
+        if pair.dialer.session().is_none() {
+            // Two round trips.
+            pair.run(2 * (path.up + path.down));
+        }
         assert!(pair.dialer.session().is_some(), "{:?}", pair.seen);
         pair
     }
@@ -387,7 +391,7 @@ impl Broker {
                 session.rest(now);
             }
             self.session = Some(session);
-        } else if let Some(session) = &mut self.session {
+        } else if let (Role::Client, Some(session)) = (self.role, &mut self.session) {
             session.heard(now);
         }
         Frame::Welcome(Welcome {
