@@ -81,6 +81,10 @@ pub struct ClientOptions {
     pub datagram_max: Option<u16>,
     /// Bytes of the socket's receive buffer; 0: the system's default.
     pub socket_buffer: usize,
+    /// So long what arrives by UDP may wait at the socket, to be taken with what comes after it:
+    /// each turn costs two wake-ups, however much it brings. For whoever writes and does not play;
+    /// 0 takes everything at once. The socket must hold what comes meanwhile.
+    pub gather: Duration,
     /// Local address of the UDP socket; `None`: any.
     pub local: Option<SocketAddr>,
     /// Join groups on the segment when the broker offers it (raw UDP only).
@@ -164,6 +168,7 @@ impl Default for ClientOptions {
             climb_after: Duration::from_secs(60),
             datagram_max: None,
             socket_buffer: 1 << 20,
+            gather: Duration::ZERO,
             local: None,
             multicast: true,
             trace_every: 16,

@@ -16,7 +16,7 @@ use std::thread::{self, JoinHandle};
 
 use sangam_io::clock;
 use sangam_io::door::{ClientDoor, DoorReceiver, Item, door};
-use sangam_io::poll::{Events, Interest, Poller};
+use sangam_io::poll::{Event, Events, Interest, Poller};
 use sangam_io::pool::Packet;
 use sangam_io::wake::{self, Sleeper};
 use sangam_model::Time;
@@ -60,6 +60,8 @@ struct Worker {
     /// Events from the door, until they are sent.
     outgoing: Vec<Packet>,
     closing: bool,
+    /// See [`ClientOptions::gather`].
+    gather: Duration,
 }
 
 /// A client by the first of these ways that works.
@@ -98,6 +100,7 @@ fn spawn(ways: Vec<Way>, options: &ClientOptions) -> io::Result<Parts> {
         sleeper,
         outgoing: Vec::with_capacity(TURN),
         closing: false,
+        gather: options.gather,
     };
     let run = move || {
         if let Err(error) = worker.run() {
@@ -276,6 +279,11 @@ impl Worker {
         let result = self.poller.wait(&mut self.events, timeout);
         self.sleeper.disarm();
         result?;
+        let arrived = |event: Event| event.token == self.route.token;
+        if !self.gather.is_zero() && self.route.wire.may_gather() && self.events.iter().any(arrived)
+        {
+            thread::sleep(self.gather);
+        }
         let now = clock::now();
         let (inbox, shared, poller) = (&mut self.inbox, &self.shared, &self.poller);
         for route in [Some(&mut self.route), self.better.as_mut()]

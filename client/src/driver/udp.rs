@@ -38,6 +38,8 @@ pub(super) struct Udp {
     pieces: Vec<u8>,
     ends: Vec<usize>,
     groups: Groups,
+    /// Something may be left from the last turn.
+    behind: bool,
     /// Bytes of receive buffer of either socket, and what the poller calls them.
     socket_buffer: usize,
     token: u64,
@@ -87,6 +89,7 @@ impl Udp {
             pieces: Vec::new(),
             ends: Vec::new(),
             groups: Groups::default(),
+            behind: false,
             socket_buffer: options.socket_buffer,
             token,
         })
@@ -96,7 +99,13 @@ impl Udp {
         poller.add(self.socket.fd(), self.token, Interest::Read)
     }
 
+    /// Whether the last turn took all that had come by then.
+    pub(super) fn is_even(&self) -> bool {
+        !self.behind
+    }
+
     pub(super) fn read(&mut self, intake: &mut Intake<'_>) -> io::Result<()> {
+        self.behind = true;
         for _ in 0..READS_MAX {
             let count = self.socket.recv(&mut self.batch)?;
             let now = clock::now();
@@ -113,6 +122,7 @@ impl Udp {
                 }
             }
             if count < MESSAGES {
+                self.behind = false;
                 break;
             }
         }

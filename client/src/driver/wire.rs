@@ -116,6 +116,15 @@ impl Wire {
         }
     }
 
+    /// Whether what has come may wait for more: by a stream, which holds up all that follows, and
+    /// while this end is behind, it may not.
+    pub(super) fn may_gather(&self) -> bool {
+        match self {
+            Self::Udp(udp) => udp.is_even(),
+            Self::Stream(_) | Self::Quic(_) => false,
+        }
+    }
+
     /// Gives what was sent last a chance to leave.
     pub(super) fn finish(&mut self) {
         match self {

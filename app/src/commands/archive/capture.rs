@@ -17,6 +17,10 @@ use crate::stop::Stop;
 
 /// How long the broker is listened to before the disk's time is looked at.
 const NAP: Duration = Duration::from_millis(50);
+/// What arrives is taken together for so long, and what comes then bears one time. Without, a
+/// recorder of many small packets spends most of its time in waking up. A replay is as uneven, which
+/// every receiver evens out; tracks are kept in step by what their senders report.
+const GATHER: Duration = Duration::from_millis(10);
 /// Streams of video whose key frames are asked for; the oldest is forgotten.
 const VIDEOS_MAX: usize = 1_024;
 
@@ -67,6 +71,9 @@ impl Capture {
         archive.repair(begin).map_err(wrong())?;
         let options = ClientOptions {
             queue: 8_192,
+            gather: GATHER,
+            // The bursts of hundreds of tracks meanwhile.
+            socket_buffer: 4 << 20,
             ..ClientOptions::default()
         };
         let (mut client, pass) = peer::begin(wanted.from, wanted.peer, options)?;
@@ -110,7 +117,7 @@ impl Capture {
                 break;
             }
             if let Some(received) = self.client.recv(NAP) {
-                self.take(received)?;
+                self.take(received, self.clock.now())?;
             }
         }
         Ok(())
@@ -118,19 +125,19 @@ impl Capture {
 
     /// Records for so long, or until somebody wants an end.
     pub(super) fn run_for(&mut self, time: Duration, stop: &Stop) -> Result<(), Failure> {
-        let until = Instant::now() + time;
+        let mut now = self.clock.now();
+        let until = now.saturating_add(nanoseconds(time));
         self.pass.renew(&self.client);
-        while !stop.is_set() {
-            let left = until.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                break;
-            }
-            if let Some(received) = self.client.recv(left.min(NAP)) {
-                self.take(received)?;
+        while !stop.is_set() && now < until {
+            let left = Duration::from_nanos(until - now);
+            let received = self.client.recv(left.min(NAP));
+            now = self.clock.now();
+            if let Some(received) = received {
+                self.take(received, now)?;
             } else if self.client.is_closed() {
                 return Err(Failure::new(Exit::Unreachable, "the broker has stopped"));
             }
-            self.recorder.tick(self.clock.now());
+            self.recorder.tick(now);
         }
         self.ask_for_keys();
         Ok(())
@@ -158,7 +165,7 @@ impl Capture {
         counts
     }
 
-    fn take(&mut self, received: Received) -> Result<(), Failure> {
+    fn take(&mut self, received: Received, now: u64) -> Result<(), Failure> {
         match received {
             Received::Token(verdict) => self.pass.judge(verdict)?,
             Received::Refused { filter, reason } if !self.pass.excuses(reason) => {
@@ -173,13 +180,13 @@ impl Capture {
             }
             Received::Down(reason) => tracing::warn!(%reason, "the link is down"),
             Received::Up(_) => tracing::info!("the link is up"),
-            other => self.keep(other),
+            other => self.keep(other, now),
         }
         Ok(())
     }
 
-    fn keep(&mut self, received: Received) {
-        let now = self.clock.now();
+    /// Records what came at `now`.
+    fn keep(&mut self, received: Received, now: u64) {
         match received {
             Received::Event(packet) => self.recorder.event(&packet, now),
             Received::Announce {
@@ -236,9 +243,12 @@ impl Capture {
 
 impl Clock {
     fn now(&self) -> u64 {
-        let since = u64::try_from(self.since.elapsed().as_nanos());
-        self.begin.saturating_add(since.unwrap_or(u64::MAX))
+        self.begin.saturating_add(nanoseconds(self.since.elapsed()))
     }
+}
+
+fn nanoseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 fn follow(client: &Client, topic: &Topic, kept: u32) -> Result<(), Failure> {
