@@ -231,13 +231,12 @@ impl Liveness {
 
     /// The last ping was answered.
     pub(crate) fn answered(&mut self) {
-        let Some(pinged) = self.pinged.get().filter(|_| self.unanswered) else {
-            return;
-        };
-        if let Some(interval) = self.interval(pinged) {
+        if let (true, Some(pinged), Some(interval)) =
+            (self.unanswered, self.pinged.get(), self.ping)
+        {
             self.unanswered = false;
             // Only haste is taken back.
-            self.ping_at = self.ping_at.max(pinged + interval);
+            self.ping_at = self.ping_at.max(pinged + interval.into());
         }
     }
 
@@ -248,7 +247,7 @@ impl Liveness {
 
     /// Whether to ping now; the next one is due after `patience` unless this one is answered.
     pub(crate) fn ping(&mut self, now: Time, patience: Duration) -> bool {
-        let Some(interval) = self.interval(now) else {
+        let Some(interval) = self.ping.map(Duration::from) else {
             return false;
         };
         if self.pinged.get().is_some_and(|pinged| self.heard > pinged) {
@@ -265,18 +264,12 @@ impl Liveness {
             quiet.pinged(now);
         }
         self.asks(now, patience);
-        // Whoever has rested repeats what may be lost as soon as others.
-        let haste = self.probe_after.or(self.ping);
-        let haste = haste.map_or(interval, Duration::from).min(interval);
+        let haste = self
+            .probe_after
+            .map_or(interval, Duration::from)
+            .min(interval);
         self.ping_at = now + patience.clamp(haste / HASTE, haste);
         true
-    }
-
-    /// How far the ping that left at `now` and the next are apart.
-    fn interval(&self, now: Time) -> Option<Duration> {
-        let own = self.ping.map(Duration::from)?;
-        let quiet = self.quiet.as_ref();
-        Some(quiet.map_or(own, |quiet| quiet.interval(now)))
     }
 
     /// When to ping, early if the peer has fallen silent and nothing asks it yet.

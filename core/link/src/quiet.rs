@@ -10,8 +10,6 @@ use core::time::Duration;
 
 use sangam_model::Time;
 
-use crate::Timing;
-
 /// So many events in [`COUNTED`] make an end lively: with fewer, most of what a lively end sends
 /// would be pings. Reports of brokers about themselves are fewer; 15 pictures a second are not.
 const LIVELY_EVENTS: u64 = 12;
@@ -117,15 +115,6 @@ impl Quiet {
     pub(crate) fn pinged(&mut self, now: Time) {
         if !self.lively.is_so(now) {
             self.told.get_or_insert(now);
-        }
-    }
-
-    /// How far the ping that left at `now` and the next are apart, unless more is to be told.
-    pub(crate) fn interval(&self, now: Time) -> Duration {
-        let told = self.told.filter(|_| self.resting);
-        match told.is_some_and(|told| now - told >= Timing::RESTED_AFTER) {
-            true => Timing::RESTED,
-            false => Timing::MEASURED,
         }
     }
 

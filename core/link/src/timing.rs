@@ -61,13 +61,6 @@ impl Timing {
     /// as the laboratory's links are measured.
     pub const MEASURED: Duration = Duration::from_millis(500);
 
-    /// The same once an end has been quiet for [`Timing::RESTED_AFTER`]: a network with many links
-    /// and one stream is to say less of itself than a twentieth of what it carries.
-    pub const RESTED: Duration = Duration::from_secs(4);
-
-    /// So long after its quiet began, an end has rested.
-    pub const RESTED_AFTER: Duration = Duration::from_secs(10);
-
     /// A quiet end may leave a question without an answer so many times as long as a lively one may
     /// be silent, after what its answer may be on its way: as many pings leave in that.
     pub const PATIENCE: u32 = 2;

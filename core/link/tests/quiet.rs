@@ -12,8 +12,6 @@ use sangam_wire::{Capabilities, Frame, Refusal, Traffic};
 const SECOND: Duration = Duration::from_secs(1);
 /// A link is lively for two seconds after it came up, and a ping has to say that it ends.
 const CALM: Duration = Duration::from_secs(3);
-/// After that an end has rested.
-const RESTED: Duration = Duration::from_secs(12);
 /// Bytes of IP and UDP headers.
 const HEADERS: usize = 28;
 
@@ -64,28 +62,18 @@ fn says(pair: &mut Pair, time: Duration) -> (usize, usize) {
 }
 
 #[test]
-fn an_idle_link_pings_twice_a_second_each_way_and_later_once_in_four() {
-    let mut pair = brokers(1, Path::delay(5));
-    // Two kilobits a second each way, where it was twenty.
-    let (sent, bits) = says(&mut pair, 8 * SECOND);
-    assert!((60..=66).contains(&sent) && bits < 2_150, "{sent}, {bits}");
-    pair.run(RESTED);
-    let (sent, bits) = says(&mut pair, 60 * SECOND);
-    assert!((58..=62).contains(&sent) && bits < 280, "{sent}, {bits}");
-    assert_eq!(pair.seen, []);
-    receive(&mut pair, ms(10), SECOND);
-    pair.run(CALM);
-    let (sent, _) = says(&mut pair, 4 * SECOND);
-    // Eight pings of the end that sent, which has not rested again, one of the other, and answers.
-    assert!((16..=20).contains(&sent), "{sent}");
-}
-
-#[test]
-fn a_long_idle_link_pings_no_more_often() {
-    let mut pair = brokers(1, Path::delay(150));
-    pair.run(RESTED);
-    let (sent, _) = says(&mut pair, 60 * SECOND);
-    assert!((58..=62).contains(&sent), "{sent}");
+fn an_idle_link_pings_twice_a_second_each_way() {
+    // However long it is.
+    for delay in [5, 150] {
+        let mut pair = brokers(1, Path::delay(delay));
+        let (sent, bits) = says(&mut pair, 60 * SECOND);
+        // Two kilobits a second each way, where it was twenty.
+        assert!(
+            (470..=490).contains(&sent) && bits < 2_100,
+            "{sent}, {bits}"
+        );
+        assert_eq!(pair.seen, []);
+    }
 }
 
 #[test]
@@ -99,7 +87,7 @@ fn an_idle_link_measures_as_well_as_one_that_is_pinged_all_the_time() {
         "a change counts in two seconds: {measured:?}"
     );
     pair.path.lost = 100;
-    pair.run(400 * SECOND);
+    pair.run(60 * SECOND);
     let measured = pair.dialer.session().and_then(Session::measured).unwrap();
     let lost = 30_000..200_000;
     assert!(lost.contains(&measured.loss_ppm), "{measured:?}");
@@ -108,7 +96,7 @@ fn an_idle_link_measures_as_well_as_one_that_is_pinged_all_the_time() {
 #[test]
 fn one_ping_that_is_lost_says_little() {
     let mut pair = brokers(3, Path::delay(5));
-    pair.run(40 * SECOND);
+    pair.run(20 * SECOND);
     pair.cut = true;
     pair.run(ms(60));
     while pair.cut {
@@ -116,7 +104,7 @@ fn one_ping_that_is_lost_says_little() {
         pair.run(ms(1));
         pair.cut = pair.sent == sent;
     }
-    pair.run(8 * SECOND);
+    pair.run(2 * SECOND);
     let measured = pair.dialer.session().and_then(Session::measured).unwrap();
     assert!(measured.loss_ppm <= 20_000, "{measured:?}");
 }
@@ -168,24 +156,9 @@ fn an_idle_link_that_dies_is_noticed_within_its_next_ping_and_600_ms() {
 }
 
 #[test]
-fn one_that_has_rested_is_noticed_within_its_next_ping_too() {
-    for seed in 1..=10 {
-        let mut pair = brokers(seed, Path::delay(20));
-        pair.run(RESTED + ms(seed * 170));
-        let cut = pair.now;
-        pair.cut = true;
-        pair.run(6 * SECOND);
-        let suspect = took(&pair, cut, &Seen::Suspect).unwrap();
-        let dead = took(&pair, cut, &Seen::Down(Refusal::Silent)).unwrap();
-        assert!(dead <= ms(4_000 + 100 + 605), "seed {seed}: {dead:?}");
-        assert!(dead - suspect == ms(300), "{suspect:?} {dead:?}");
-    }
-}
-
-#[test]
 fn a_message_on_an_idle_link_is_a_question() {
     let mut pair = brokers(6, Path::delay(5));
-    pair.run(RESTED + ms(40));
+    pair.run(ms(40));
     let cut = pair.now;
     pair.cut = true;
     pair.send(accepted(1));

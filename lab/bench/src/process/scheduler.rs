@@ -22,8 +22,7 @@ pub(crate) struct Scheduler {
 }
 
 impl Scheduler {
-    /// Starts it where this broker is, which it listens and speaks through. It hears digests:
-    /// reports in full cost a network with little media more than that.
+    /// Starts it where this broker is, which it listens and speaks through.
     ///
     /// # Errors
     /// [`Error::System`] if it cannot be started.
@@ -40,8 +39,6 @@ impl Scheduler {
             &address,
             "--schedule",
             method,
-            "--reports",
-            "merged",
             "--http",
             &listens,
         ];

@@ -21,7 +21,7 @@ use crate::scenario::{self, Folder};
 
 /// RTP payload of a packet that has 200 bytes on the wire, as the simulator takes it.
 const PAYLOAD_LEN: u16 = 146;
-/// Until weights follow from what was measured, and links that carry nothing have rested.
+/// Until weights follow from what was measured, and links that carry nothing are quiet.
 const SETTLE: Duration = Duration::from_secs(15);
 /// How long a scheduler may take to its first plan, and its brokers to follow it.
 const PLAN_PATIENCE: Duration = Duration::from_secs(30);
