@@ -18,8 +18,8 @@ use crate::stop::Stop;
 /// How long the broker is listened to before the disk's time is looked at.
 const NAP: Duration = Duration::from_millis(50);
 /// What arrives is taken together for so long, and what comes then bears one time. Without, a
-/// recorder of many small packets spends most of its time in waking up. A replay is as uneven, which
-/// every receiver evens out; tracks are kept in step by what their senders report.
+/// recorder of many small packets spends most of its time in waking up. A replay is as uneven,
+/// which every receiver evens out; tracks are kept in step by what their senders report.
 const GATHER: Duration = Duration::from_millis(10);
 /// Streams of video whose key frames are asked for; the oldest is forgotten.
 const VIDEOS_MAX: usize = 1_024;
