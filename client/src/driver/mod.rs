@@ -271,19 +271,19 @@ impl Worker {
 
     fn wait(&mut self) -> io::Result<()> {
         self.sleeper.arm();
-        let timeout = if self.has_work() {
+        let works = self.has_work();
+        let timeout = if works {
             Some(Duration::ZERO)
         } else {
             self.timeout()
         };
-        let result = self.poller.wait(&mut self.events, timeout);
+        let mut result = self.poller.wait(&mut self.events, timeout).map(drop);
+        if result.is_ok() && !works && self.may_gather() {
+            // What the application says does not wait.
+            result = self.sleeper.wait(Some(self.gather));
+        }
         self.sleeper.disarm();
         result?;
-        let arrived = |event: Event| event.token == self.route.token;
-        if !self.gather.is_zero() && self.route.wire.may_gather() && self.events.iter().any(arrived)
-        {
-            thread::sleep(self.gather);
-        }
         let now = clock::now();
         let (inbox, shared, poller) = (&mut self.inbox, &self.shared, &self.poller);
         for route in [Some(&mut self.route), self.better.as_mut()]
@@ -297,6 +297,12 @@ impl Worker {
             route.expire(now, (&mut *inbox, shared));
         }
         Ok(())
+    }
+
+    /// Whether what has come may wait for what comes after it.
+    fn may_gather(&self) -> bool {
+        let arrived = |event: Event| event.token == self.route.token;
+        !self.gather.is_zero() && self.route.wire.may_gather() && self.events.iter().any(arrived)
     }
 
     /// Whether something can be done without waiting. Ask after arming the sleeper.
