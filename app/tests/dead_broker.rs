@@ -67,7 +67,7 @@ fn client(addresses: Vec<Address>) -> Client {
         backoff: Backoff {
             first: Duration::from_millis(20),
             most: Duration::from_millis(200),
-            young: Duration::ZERO,
+            flap_damping: Duration::ZERO,
         },
         stream: StreamOptions {
             trust: Some(Trust::Anybody),

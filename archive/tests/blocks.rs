@@ -301,7 +301,7 @@ fn what_a_slow_disk_alone_has_is_waited_for() {
     let (folders, film) = (Folders::new(), film(Layout::Copies(1)));
     folders.store(0..1).put(&film.0, &film.1[..]).unwrap();
     let store = slow(&folders, 1, Duration::from_millis(1_500));
-    let soon = store.share_soon(&film.0, 0);
+    let soon = store.share_soon(&film.0, 0, Instant::now());
     let Err(BlockError::Unread(_, DiskId(0), error)) = soon else {
         panic!("{soon:?}");
     };

@@ -167,7 +167,6 @@ fn ping() -> Vec<u8> {
         session: 1,
         sent_us: 2,
         traffic: None,
-        quiet: false,
     }
     .encode(&mut bytes);
     bytes

@@ -38,6 +38,12 @@ pub trait BlockDisk: Send + Sync {
     /// Of the disk.
     fn list(&self) -> io::Result<Vec<PieceId>>;
 
+    /// Reads that it serves best at the same time: with more, whoever is more urgent waits for
+    /// others; with fewer, the disk waits for us.
+    fn reads_at_once(&self) -> usize {
+        4
+    }
+
     /// Removes what an earlier life had not written to its end: nobody may be writing.
     ///
     /// # Errors

@@ -31,6 +31,11 @@ impl BlockDisk for Bucket {
         Ok(found.collect())
     }
 
+    /// Each waits for a round trip and more.
+    fn reads_at_once(&self) -> usize {
+        16
+    }
+
     fn clear(&self) -> io::Result<()> {
         // An object is there whole or not at all.
         Ok(())

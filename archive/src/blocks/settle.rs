@@ -84,7 +84,7 @@ impl Store {
                 settled.waiting += 1;
                 continue;
             }
-            let (data, whole) = self.fetch(object, number, piece)?;
+            let (data, whole) = self.fetch(object, (number, piece), Patience::IDLE)?;
             self.write(*place, object, (id, &data))?;
             settled.written += data.len() as u64;
             let moved = match object.layout {
@@ -138,7 +138,7 @@ impl Store {
                 continue;
             }
             let id = piece_id(object, number, piece);
-            match self.read(*place, id, Patience::AtLast) {
+            match self.read(*place, id, Patience::IDLE) {
                 Ok(Some(data)) => seen.bytes += data.len() as u64,
                 Ok(None) => seen.wrong += 1,
                 Err(error) => match error.kind() {
@@ -195,7 +195,7 @@ impl Store {
     fn is_there(&self, disk: DiskId, id: PieceId, look: Look) -> Result<bool, BlockError> {
         match look {
             Look::Name => Ok(self.is_listed(disk, id)),
-            Look::Content => match self.read(disk, id, Patience::AtLast) {
+            Look::Content => match self.read(disk, id, Patience::IDLE) {
                 Ok(found) => Ok(found.is_some()),
                 // It may well be there.
                 Err(error) if error.kind() == ErrorKind::TimedOut => {

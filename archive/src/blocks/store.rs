@@ -4,6 +4,7 @@ use core::fmt;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, ErrorKind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use sangam_placement::{DiskId, Layout, Placement, Stripe, xor};
 
@@ -212,8 +213,9 @@ impl Store {
     /// # Errors
     /// [`BlockError::Lost`], or [`BlockError::Unread`].
     pub fn get(&self, object: &Object, block: u64) -> Result<Vec<u8>, BlockError> {
-        let (number, piece) = object.layout.piece(block);
-        self.fetch(object, number, piece).map(|(data, _)| data)
+        let wanted = object.layout.piece(block);
+        let fetched = self.fetch(object, wanted, Patience::soon(Instant::now()));
+        fetched.map(|(data, _)| data)
     }
 
     /// The same, read once for all who play it.
@@ -225,14 +227,19 @@ impl Store {
         self.cache.get((object.id, block), read)
     }
 
-    /// The same, but a disk that is slow is not waited for.
+    /// The same, wanted by then, but a disk that is slow is not waited for.
     ///
     /// # Errors
     /// As [`Store::get`], with [`ErrorKind::TimedOut`] if one is.
-    pub fn share_soon(&self, object: &Object, block: u64) -> Result<Arc<Vec<u8>>, BlockError> {
-        let (number, piece) = object.layout.piece(block);
+    pub fn share_soon(
+        &self,
+        object: &Object,
+        block: u64,
+        by: Instant,
+    ) -> Result<Arc<Vec<u8>>, BlockError> {
+        let wanted = object.layout.piece(block);
         let read = || {
-            let found = self.try_fetch(object, (number, piece), Patience::Soon);
+            let found = self.try_fetch(object, wanted, Patience::soon(by));
             found.map(|(data, _)| data)
         };
         self.cache.get((object.id, block), read)
@@ -271,17 +278,16 @@ impl Store {
     pub(super) fn fetch(
         &self,
         object: &Object,
-        number: u64,
-        piece: usize,
+        wanted: (u64, usize),
+        patience: Patience,
     ) -> Result<(Vec<u8>, bool), BlockError> {
-        let wanted = (number, piece);
         // Where there is nothing to turn to, it is waited for at once.
         if let Layout::Copies(0 | 1) = object.layout {
-            return self.try_fetch(object, wanted, Patience::AtLast);
+            return self.try_fetch(object, wanted, patience.long());
         }
-        match self.try_fetch(object, wanted, Patience::Soon) {
+        match self.try_fetch(object, wanted, patience.short()) {
             Err(BlockError::Unread(_, _, error)) if error.kind() == ErrorKind::TimedOut => {
-                self.try_fetch(object, wanted, Patience::AtLast)
+                self.try_fetch(object, wanted, patience.long())
             }
             // What failed at once fails again.
             found => found,
@@ -410,7 +416,7 @@ impl Store {
 
 impl Held {
     fn read(&self, id: PieceId) -> Option<(Object, Vec<u8>)> {
-        let bytes = self.disk.get(id, Patience::AtLast).ok()?;
+        let bytes = self.disk.get(id, Patience::IDLE).ok()?;
         decode(id, &bytes).map(|(object, data)| (object, data.to_vec()))
     }
 

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use sangam_model::{Class, MediaInfo, Topic};
 use sangam_wire::Flags;
@@ -156,9 +156,17 @@ impl Play {
     /// A block, and then the one behind it into memory.
     fn read(&mut self, number: u64) -> io::Result<Arc<Vec<u8>>> {
         let (bytes, store) = self.fetch(number)?;
+        let next = number + 1;
+        let by = Instant::now() + self.begin(next).saturating_sub(self.begin(number));
         let ahead = &self.films.ahead;
-        ahead.want(store, self.film.clone(), number + 1);
+        ahead.want(store, (self.film.clone(), next), by);
         Ok(bytes)
+    }
+
+    /// When a block begins, in the film's time.
+    fn begin(&self, block: u64) -> Duration {
+        let packet = block * self.film.in_block() * PACKETS as u64;
+        self.film.index.at(packet)
     }
 
     /// A block, which is held from then on.
@@ -212,7 +220,7 @@ impl Films {
     ) -> Result<(Arc<Vec<u8>>, Arc<Store>), FilmError> {
         let share = |store: &Store| match is_patient {
             true => store.share(&film.object, number),
-            false => store.share_soon(&film.object, number),
+            false => store.share_soon(&film.object, number, Instant::now()),
         };
         let (_, store) = self.present()?;
         match share(&store) {

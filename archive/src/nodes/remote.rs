@@ -58,6 +58,11 @@ impl BlockDisk for RemoteDisk {
         pieces.ok_or_else(|| ErrorKind::InvalidData.into())
     }
 
+    /// Each waits for a round trip and more.
+    fn reads_at_once(&self) -> usize {
+        16
+    }
+
     /// Its own node does that.
     fn clear(&self) -> io::Result<()> {
         Ok(())

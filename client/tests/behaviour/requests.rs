@@ -1,5 +1,7 @@
 //! What a broker grants, and what it does not.
 
+use std::time::{Duration, Instant};
+
 use sangam_client::{Client, ClientError, ClientOptions, Outgoing, Received, Token};
 use sangam_model::{Class, MediaInfo};
 use sangam_wire::Refusal;
@@ -122,4 +124,33 @@ fn bytes_that_are_no_event_are_counted_and_harm_nothing() {
         .unwrap();
     stream.send(Outgoing::new(b"fine")).unwrap();
     event(&mut client);
+}
+
+/// Who gathers what arrives naps after each arrival; what the application says ends the nap.
+#[test]
+fn what_the_application_says_does_not_wait_while_arrivals_are_gathered() {
+    const WORDS: usize = 20;
+    let gather = Duration::from_secs(1);
+    let conduct = Conduct {
+        keepalive_ms: 20_000,
+        ..calm()
+    };
+    let broker = TestBroker::start(Way::Udp, conduct);
+    let options = ClientOptions {
+        gather,
+        ..options()
+    };
+    let mut client = Client::connect(broker.target(), options).unwrap();
+    client.wait_up(PATIENCE).unwrap();
+    let begin = Instant::now();
+    for number in 1..=WORDS {
+        // The answer to the one before has come, and is being gathered.
+        client.subscribe(&filter(&format!("a/{number}"))).unwrap();
+        eventually(|| broker.seen().filters == number);
+    }
+    let naps = begin.elapsed().div_duration_f64(gather);
+    assert!(naps < 5.0, "{WORDS} words took {naps:.1} naps");
+    for _ in 0..WORDS {
+        wait(&mut client, |one| matches!(one, Received::Subscribed(_)));
+    }
 }

@@ -187,7 +187,7 @@ pub(crate) fn options() -> ClientOptions {
         backoff: Backoff {
             first,
             most,
-            young: Duration::ZERO,
+            flap_damping: Duration::ZERO,
         },
         seed: 7,
         ..ClientOptions::default()

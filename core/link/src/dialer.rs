@@ -8,7 +8,7 @@ use sangam_wire::{Capabilities, Frame, Message, Refusal, Refuse, Role, Welcome};
 
 use crate::attempt::Attempt;
 use crate::measure::Sample;
-use crate::session::{Input, Output, Session, SessionConfig};
+use crate::session::{Asks, Input, Output, Session, SessionConfig};
 use crate::timing::{Backoff, Timing};
 
 /// How long a hello over a byte stream may stay without an answer.
@@ -53,8 +53,8 @@ pub struct Dialer {
     state: State,
     /// Failed attempts in a row; short sessions count, too.
     failures: u32,
-    /// Links in a row that died young.
-    died_young: u32,
+    /// Links in a row that flapped.
+    flapped: u32,
     outputs: VecDeque<DialOutput>,
     discarded: u64,
 }
@@ -141,7 +141,7 @@ impl Dialer {
             nonce: None,
             state: State::Idle,
             failures: 0,
-            died_young: 0,
+            flapped: 0,
             outputs: VecDeque::new(),
             discarded: 0,
         }
@@ -349,7 +349,7 @@ impl Dialer {
             session.watch_path(now, config.datagram_max);
         }
         if both.contains(Capabilities::QUIET) {
-            session.rest(now);
+            session.rest(now, Asks::First);
         }
         if let Some(rtt) = rtt {
             session.round_trip(rtt);
@@ -420,11 +420,11 @@ impl Dialer {
             if lived >= self.config.backoff.most {
                 self.failures = 0;
             }
-            self.died_young = match lived < self.config.backoff.young {
-                true => self.died_young.saturating_add(1),
+            self.flapped = match lived < self.config.backoff.flap_damping {
+                true => self.flapped.saturating_add(1),
                 false => 0,
             };
-            let least = self.config.backoff.pause_of_flapping(self.died_young);
+            let least = self.config.backoff.pause_of_flapping(self.flapped);
             self.pause(now, least);
         } else {
             self.state = State::Idle;

@@ -56,7 +56,7 @@ pub use pacer::Pacer;
 pub use quiet::Lively;
 pub use rate::{AckFeed, Mode, RateController};
 pub use reassemble::{Reassembler, ReassemblyCounters};
-pub use session::{Counters, Input, Output, Session, SessionConfig};
+pub use session::{Asks, Counters, Input, Output, Session, SessionConfig};
 pub use stats::{Arrival, ReceiverStats};
 pub use timing::{Backoff, Timing};
 pub use uptake::Uptake;

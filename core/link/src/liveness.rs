@@ -9,7 +9,7 @@ use crate::timing::Timing;
 
 /// A ping without an answer is repeated up to so many times faster than usual, as three lost
 /// pings in a row are too likely on a bad path.
-const HASTE: u32 = 4;
+const HASTE: u32 = 5;
 /// This share of the patience with the peer may pass by our own lateness before that is forgiven:
 /// 25 ms of a broker's 300.
 const TOLERANCE: u32 = 12;
@@ -124,9 +124,9 @@ impl Liveness {
         }
     }
 
-    /// From now on either end may be quiet.
-    pub(crate) fn rest(&mut self, now: Time) {
-        self.ping = Some(Timing::MEASURED.into());
+    /// From now on either end may be quiet, and this one asks after `interval`.
+    pub(crate) fn rest(&mut self, now: Time, interval: Duration) {
+        self.ping = Some(interval.into());
         self.quiet = Some(Box::new(Quiet::new(now)));
     }
 
@@ -240,6 +240,14 @@ impl Liveness {
         }
     }
 
+    /// The peer asks, which is as good as a question of ours.
+    pub(crate) fn asked(&mut self, now: Time) {
+        if let Some(interval) = self.ping {
+            self.unanswered = false;
+            self.ping_at = now + interval.into();
+        }
+    }
+
     /// Enough was sent since the last ping to ask what became of it.
     pub(crate) fn busy(&mut self) {
         self.busy = true;
@@ -260,9 +268,6 @@ impl Liveness {
         self.pinged = Maybe(now);
         self.unanswered = true;
         self.busy = false;
-        if let Some(quiet) = &mut self.quiet {
-            quiet.pinged(now);
-        }
         self.asks(now, patience);
         let haste = self
             .probe_after

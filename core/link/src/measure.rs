@@ -1,13 +1,14 @@
 //! What pings and pongs tell about a path: round trip, variation of the delay, loss, delivery.
 //!
-//! A ping says what was sent before it, its pong what had arrived by then, so each pair measures
-//! all packets between it and the pair before, and no packet carries a header for that.
+//! Whoever sends a ping or an echo remembers what was sent before it, and is told what had arrived
+//! by then, so each pair measures all packets between it and the pair before, and no packet carries
+//! a header for that.
 
 use core::time::Duration;
 use std::collections::VecDeque;
 
 use sangam_model::Time;
-use sangam_wire::Traffic;
+use sangam_wire::{Heard, Traffic};
 
 /// Pings whose answers are awaited: two seconds of them. Of older ones an answer says nothing.
 const AWAITED_MAX: usize = 80;
@@ -25,9 +26,9 @@ const WEIGHT_MAX: u128 = 4;
 const LATE_MAX: i64 = 1_024;
 /// Packets of which the mean is longer may not pass a path that has become narrower.
 const LONG: u64 = 1_000;
-/// Sent since the last ping before the next one comes early: pings and their answers take 3 % of
+/// Sent since the last ping before the next one comes early: pings and their answers take 1.6 % of
 /// it at most.
-pub(crate) const BUSY_BYTES: u64 = 4_000;
+pub(crate) const BUSY_BYTES: u64 = 8_000;
 
 /// What one answered ping says about the time since the answered ping before it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -60,6 +61,8 @@ pub(crate) struct Meter {
     sent_at_ping: u64,
     awaited: VecDeque<Ping>,
     last: Option<Pair>,
+    /// Where both ends ask and answer by echoes, in place of pings and pongs.
+    pub(crate) echoes: Option<Echoes>,
     transit: Option<i64>,
     jitter_us: f64,
     loss: Loss,
@@ -67,11 +70,70 @@ pub(crate) struct Meter {
     pub(crate) sample: Option<Sample>,
 }
 
-/// A ping that left.
+/// A ping that left, or an echo.
 #[derive(Clone, Copy, Debug)]
 struct Ping {
     at: Time,
     sent: Traffic,
+    /// It is to be answered at once.
+    asks: bool,
+}
+
+/// What is kept to echo.
+#[derive(Debug, Default)]
+pub(crate) struct Echoes {
+    /// The peer's latest, to be told of by our next.
+    stamp: Option<Stamp>,
+    /// It wants to be answered.
+    owes: bool,
+}
+
+/// An echo that came.
+#[derive(Clone, Copy, Debug)]
+struct Stamp {
+    /// Its time, by the peer's clock.
+    peer_us: u64,
+    came: Time,
+    /// What had come by then, it included.
+    received: Traffic,
+}
+
+/// What the peer tells of a ping or an echo that came.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Answer {
+    /// When that had left.
+    pub(crate) echo: Time,
+    /// When it came, by the peer's clock.
+    pub(crate) peer_us: u64,
+    /// The answer left so much later.
+    pub(crate) held: Duration,
+    /// What had come by then, if the peer measures.
+    pub(crate) received: Option<Arrived>,
+}
+
+/// What arrived at the peer, modulo 2^32.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Arrived {
+    packets: u32,
+    bytes: u32,
+}
+
+impl From<Traffic> for Arrived {
+    fn from(traffic: Traffic) -> Self {
+        Self {
+            packets: traffic.packets as u32,
+            bytes: traffic.bytes as u32,
+        }
+    }
+}
+
+impl From<Heard> for Arrived {
+    fn from(heard: Heard) -> Self {
+        Self {
+            packets: heard.packets,
+            bytes: heard.bytes,
+        }
+    }
 }
 
 /// A ping and its pong.
@@ -79,7 +141,7 @@ struct Ping {
 struct Pair {
     ping: Ping,
     peer_us: u64,
-    received: Traffic,
+    received: Arrived,
 }
 
 #[derive(Debug, Default)]
@@ -110,23 +172,32 @@ impl Meter {
         self.received.bytes += bytes as u64;
     }
 
-    /// A ping of `bytes` leaves now; what it says was sent, itself included.
-    pub(crate) fn ping(&mut self, now: Time, bytes: usize) -> Traffic {
+    /// A ping of `bytes` leaves now, or an echo; what was sent, itself included.
+    pub(crate) fn ping(&mut self, now: Time, bytes: usize, asks: bool) -> Traffic {
         self.sent(1, bytes as u64);
-        self.sent_at_ping = self.sent.bytes;
+        if asks {
+            self.sent_at_ping = self.sent.bytes;
+        }
         if self.awaited.len() == AWAITED_MAX {
             self.awaited.pop_front();
         }
         self.awaited.push_back(Ping {
             at: now,
             sent: self.sent,
+            asks,
         });
         self.sent
     }
 
-    /// The answer to the ping of `echo` came: the peer wrote it at `peer_us` of its clock, after
-    /// it had `received` so much.
-    pub(crate) fn pong(&mut self, now: Time, echo: Time, (peer_us, received): (u64, Traffic)) {
+    /// When the echo left of which these are the low bits; `None` if nothing is awaited of it.
+    pub(crate) fn stamped(&self, echo_us: u32) -> Option<Time> {
+        let mut stamps = self.awaited.iter().map(|ping| ping.at);
+        stamps.find(|at| at.as_micros() as u32 == echo_us)
+    }
+
+    /// The answer to the ping of `echo` came, and says what had been received before it.
+    pub(crate) fn answered(&mut self, now: Time, answer: &Answer, received: Arrived) {
+        let &Answer { echo, peer_us, .. } = answer;
         let Some(index) = self.awaited.iter().position(|ping| ping.at == echo) else {
             return;
         };
@@ -145,15 +216,16 @@ impl Meter {
             return;
         };
         let packets = ping.sent.packets - last.ping.sent.packets;
-        let arrived = received.packets.saturating_sub(last.received.packets);
-        let lost = self.loss.note(now, packets, arrived);
+        let arrived = received.packets.wrapping_sub(last.received.packets);
+        let lost = self.loss.note(now, packets, arrived.into());
+        let delivered = received.bytes.wrapping_sub(last.received.bytes);
         self.sample = Some(Sample {
-            rtt: now - echo,
+            rtt: answer.rtt(now),
             one_way_us,
             sent_over: ping.at - last.ping.at,
             delivered_over: Duration::from_micros(peer_us.saturating_sub(last.peer_us)),
             sent: ping.sent.bytes - last.ping.sent.bytes,
-            delivered: received.bytes.saturating_sub(last.received.bytes),
+            delivered: delivered.into(),
             packets,
             lost,
         });
@@ -165,9 +237,10 @@ impl Meter {
         (apart.as_micros() / APART.as_micros()).clamp(1, WEIGHT_MAX) as u32
     }
 
-    /// Since when the oldest ping has been without an answer.
+    /// Since when the oldest question has been without an answer.
     pub(crate) fn awaits_since(&self) -> Option<Time> {
-        self.awaited.front().map(|ping| ping.at)
+        let mut asked = self.awaited.iter().filter(|ping| ping.asks);
+        asked.next().map(|ping| ping.at)
     }
 
     pub(crate) fn jitter(&self) -> Duration {
@@ -187,6 +260,43 @@ impl Meter {
                 self.jitter_us += (change - self.jitter_us) / 16.0;
             }
         }
+    }
+}
+
+impl Echoes {
+    /// An echo of the peer's came, and may want to be answered.
+    pub(crate) fn came(&mut self, now: Time, peer_us: u64, (asks, received): (bool, Traffic)) {
+        self.owes |= asks;
+        if self.stamp.is_none_or(|last| peer_us > last.peer_us) {
+            self.stamp = Some(Stamp {
+                peer_us,
+                came: now,
+                received,
+            });
+        }
+    }
+
+    /// Whether an answer is due, which leaves now.
+    pub(crate) fn pays(&mut self) -> bool {
+        core::mem::take(&mut self.owes)
+    }
+
+    /// What an echo tells that leaves now.
+    pub(crate) fn heard(&self, now: Time) -> Option<Heard> {
+        let stamp = self.stamp?;
+        Some(Heard {
+            echo_us: stamp.peer_us as u32,
+            held_us: u32::try_from((now - stamp.came).as_micros()).unwrap_or(u32::MAX),
+            packets: stamp.received.packets as u32,
+            bytes: stamp.received.bytes as u32,
+        })
+    }
+}
+
+impl Answer {
+    /// From the ping to its answer, without what the peer held it.
+    pub(crate) fn rtt(&self, now: Time) -> Duration {
+        (now - self.echo).saturating_sub(self.held)
     }
 }
 

@@ -1,10 +1,10 @@
-//! A link on which little happens rests: its ends ping each other now and then to measure it, and
-//! silence is no sign of death unless it follows a question.
+//! A link on which little happens rests: one of its ends asks the other now and then to measure it,
+//! and silence is no sign of death unless it follows a question.
 //!
 //! An end is **lively** while events leave it, and for a moment after. Then it is heard every
-//! 50 ms, by events or by pings between them, so that who receives from it notices at once when
-//! nothing comes any more. Otherwise it is **quiet**: it says so in a ping, and once that is
-//! answered it speaks only to measure or to answer.
+//! 50 ms, by events or by echoes between them, so that who receives from it notices at once when
+//! nothing comes any more. Otherwise it is **quiet**: it says so in an echo, and once that was
+//! heard it speaks only to measure or to answer.
 
 use core::time::Duration;
 
@@ -20,6 +20,7 @@ const COUNTED: Duration = Duration::from_secs(1);
 const LIVELY: Duration = Duration::from_secs(2);
 /// A lively end is heard at least so often.
 const BEAT: Duration = Duration::from_millis(50);
+
 /// Whether enough events leave one end of a link for its silence to mean something.
 #[derive(Clone, Copy, Debug)]
 pub struct Lively {
@@ -34,7 +35,7 @@ pub(crate) struct Quiet {
     lively: Lively,
     /// When anything left last.
     spoke: Time,
-    /// The first ping that said that this end is quiet.
+    /// The first echo that said that this end is quiet.
     told: Option<Time>,
     /// The peer knows.
     resting: bool,
@@ -111,19 +112,15 @@ impl Quiet {
         }
     }
 
-    /// A ping leaves: it tells of this end's state.
-    pub(crate) fn pinged(&mut self, now: Time) {
+    /// An echo leaves; whether it tells that this end is quiet.
+    pub(crate) fn tells(&mut self, now: Time) -> bool {
         if !self.lively.is_so(now) {
             self.told.get_or_insert(now);
         }
-    }
-
-    /// What pings and pongs say of this end.
-    pub(crate) fn is_quiet(&self) -> bool {
         self.told.is_some()
     }
 
-    /// The ping that left at `echo` was answered.
+    /// The echo that left at `echo` was heard.
     pub(crate) fn answered(&mut self, echo: Time) {
         self.resting |= self.told.is_some_and(|told| echo >= told);
     }

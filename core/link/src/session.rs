@@ -1,8 +1,8 @@
 //! A link that is up: control messages, liveness, round trip and clock offset.
 
+mod echoing;
 mod events;
 mod probing;
-mod resting;
 
 use core::time::Duration;
 
@@ -12,13 +12,12 @@ use sangam_wire::{Frame, Message, Refusal, Traffic};
 use crate::channel::{Acked, Sender};
 use crate::clock::{Clock, ClockOffset};
 use crate::liveness::{Liveness, Turn};
-use crate::measure::{Meter, Sample};
+use crate::measure::{Answer, Meter, Sample};
 use crate::receive::{Receiver, Taken};
 use crate::timing::Timing;
+pub use echoing::Asks;
 use probing::Probing;
 
-/// A longer round trip is no round trip but an old or forged answer.
-const RTT_MAX: Duration = Duration::from_secs(10);
 /// Bytes of the largest frame that is no control frame.
 const SMALL_FRAME: usize = 40;
 /// Bytes of a ping that tells what was sent.
@@ -256,7 +255,7 @@ impl Session {
             .map(|meter| (meter.sent, meter.received))
     }
 
-    /// Since when a ping has been without its answer, nor had a later one; if this endpoint
+    /// Since when a question has been without its answer, nor had a later one; if this endpoint
     /// measures its link.
     #[must_use]
     pub fn awaits_since(&self) -> Option<Time> {
@@ -310,12 +309,8 @@ impl Session {
                 sent_us, traffic, ..
             } if probing::is_probe(traffic) => self.probed(sent_us),
             Frame::Ping {
-                sent_us,
-                traffic,
-                quiet,
-                ..
+                sent_us, traffic, ..
             } => {
-                self.peer_says((traffic, quiet), sent_us);
                 let received = self.meter.as_ref().map(|meter| meter.received);
                 self.pong = Some(Pong {
                     echo_us: sent_us,
@@ -326,12 +321,17 @@ impl Session {
                 echo_us,
                 now_us,
                 traffic,
-                quiet,
                 ..
             } => {
-                self.peer_says((traffic, quiet), now_us);
-                self.pong(now, Time::from_micros(echo_us), (now_us, traffic));
+                let answer = Answer {
+                    echo: Time::from_micros(echo_us),
+                    peer_us: now_us,
+                    held: Duration::ZERO,
+                    received: traffic.map(Into::into),
+                };
+                self.answered(now, &answer);
             }
+            Frame::Echo(echo) => self.echoed(now, echo),
             Frame::Control {
                 sequence,
                 ack,
@@ -352,28 +352,6 @@ impl Session {
             self.state = State::Leaving(Refusal::Overflow);
         } else if self.sender.push(message).is_err() {
             self.counters.unsendable += 1;
-        }
-    }
-
-    fn pong(&mut self, now: Time, echo: Time, (peer_us, traffic): (u64, Option<Traffic>)) {
-        if !self.liveness.pings() || echo > now || now - echo > RTT_MAX {
-            self.counters.invalid += 1;
-            return;
-        }
-        if self.judge_path(now, echo, traffic) {
-            return;
-        }
-        let weight = self.meter.as_ref().map_or(1, |meter| meter.weight(echo));
-        for _ in 0..weight {
-            self.round_trip(now - echo);
-        }
-        self.clock.sample(echo, peer_us, now);
-        self.liveness.answered();
-        if let Some(quiet) = self.liveness.quiet() {
-            quiet.answered(echo);
-        }
-        if let (Some(meter), Some(received)) = (&mut self.meter, traffic) {
-            meter.pong(now, echo, (peer_us, received));
         }
     }
 
@@ -415,28 +393,28 @@ impl Session {
 
     fn poll_pong(&mut self, now: Time) -> Option<Output> {
         let Pong { echo_us, traffic } = self.pong.take().or_else(|| self.owed_to_probe())?;
-        let quiet = self.is_quiet(traffic);
         Some(self.small(&Frame::Pong {
             session: self.number,
             echo_us,
             now_us: now.as_micros(),
             traffic,
-            quiet,
         }))
     }
 
     fn poll_ping(&mut self, now: Time) -> Option<Output> {
-        if !self.liveness.ping(now, self.sender.rtt.patience()) {
+        let asks = self.liveness.ping(now, self.sender.rtt.patience());
+        if self.echoes() {
+            return self.poll_echo(now, asks);
+        }
+        if !asks {
             return None;
         }
-        let quiet = self.liveness.quiet().is_some_and(|quiet| quiet.is_quiet());
-        let len = PING_LEN + usize::from(quiet);
-        let traffic = self.meter.as_mut().map(|meter| meter.ping(now, len));
+        let meter = self.meter.as_mut();
+        let traffic = meter.map(|meter| meter.ping(now, PING_LEN, true));
         let ping = Frame::Ping {
             session: self.number,
             sent_us: now.as_micros(),
             traffic,
-            quiet,
         };
         // The meter has counted it.
         Some(encode(&ping))

@@ -57,9 +57,13 @@ impl Timing {
         queue_max: BROKER_QUEUE_MAX,
     };
 
-    /// Pings that measure are so far apart where an end may be quiet, unless much is sent: as often
-    /// as the laboratory's links are measured.
+    /// Questions that measure are so far apart where an end may be quiet, unless much is sent: as
+    /// often as the laboratory's links are measured.
     pub const MEASURED: Duration = Duration::from_millis(500);
+
+    /// An end that leaves asking to its peer asks by itself when it has heard no question for so
+    /// long: one that is late by a fourth is lost, or soon will be.
+    pub const UNASKED: Duration = Duration::from_millis(625);
 
     /// A quiet end may leave a question without an answer so many times as long as a lively one may
     /// be silent, after what its answer may be on its way: as many pings leave in that.
@@ -110,10 +114,10 @@ pub struct Backoff {
     pub first: Duration,
     /// The longest pause.
     pub most: Duration,
-    /// A link that lived shorter is taken for one that flaps: the pause after it is twice that
-    /// after the one before, if that died young, too, up to this time. Each time a link comes and
-    /// goes the whole network hears of it.
-    pub young: Duration,
+    /// Flap damping: a link that lived shorter flaps, and the pause after it is twice that after
+    /// the one before, if that flapped, too, up to as long. Each time a link comes and goes the
+    /// whole network hears of it. Zero: no damping.
+    pub flap_damping: Duration,
 }
 
 impl Backoff {
@@ -122,7 +126,7 @@ impl Backoff {
     pub const BROKER: Self = Self {
         first: Duration::from_millis(50),
         most: Duration::from_millis(500),
-        young: Duration::from_secs(10),
+        flap_damping: Duration::from_secs(10),
     };
 }
 
@@ -131,7 +135,7 @@ impl Default for Backoff {
         Self {
             first: Duration::from_millis(100),
             most: Duration::from_secs(5),
-            young: Duration::from_secs(5),
+            flap_damping: Duration::from_secs(5),
         }
     }
 }
@@ -142,11 +146,11 @@ impl Backoff {
         self.doubled(failures).min(self.most)
     }
 
-    /// The same after so many links in a row that died young.
-    pub(crate) fn pause_of_flapping(self, died_young: u32) -> Duration {
-        match died_young {
+    /// The same after so many links in a row that flapped.
+    pub(crate) fn pause_of_flapping(self, flapped: u32) -> Duration {
+        match flapped {
             0 => Duration::ZERO,
-            _ => self.doubled(died_young - 1).min(self.young),
+            _ => self.doubled(flapped - 1).min(self.flap_damping),
         }
     }
 

@@ -9,7 +9,9 @@ use sangam_link::{
     Timing,
 };
 use sangam_model::{BrokerId, Incarnation, Time};
-use sangam_wire::{Capabilities, Frame, Message, Refusal, Refuse, Role, VERSION, Welcome};
+use sangam_wire::{
+    Capabilities, Echo, Frame, Heard, Message, Refusal, Refuse, Role, VERSION, Welcome,
+};
 
 const SESSION: u32 = 5;
 
@@ -78,22 +80,32 @@ fn with_frame(parts: &Parts, nonce: u64, act: impl FnOnce(&Frame<'_>)) {
             session,
             sent_us: number,
             traffic: None,
-            quiet: false,
         },
         4 => Frame::Pong {
             session,
             echo_us: number % 2_000_000,
             now_us: number,
             traffic: None,
-            quiet: false,
         },
-        5 | 6 => Frame::Control {
+        5 => Frame::Echo(Echo {
+            session,
+            now_us: number,
+            asks: ack & 1 == 1,
+            quiet: ack & 2 == 2,
+            heard: (ack & 4 == 4).then_some(Heard {
+                echo_us: number as u32 % 2_000_000,
+                held_us: number as u32,
+                packets: session,
+                bytes: session,
+            }),
+        }),
+        6 | 7 => Frame::Control {
             session,
             sequence,
             ack,
             messages,
         },
-        7 => Frame::Ack { session, ack },
+        8 => Frame::Ack { session, ack },
         _ => Frame::Bye {
             session,
             reason: Refusal::Leaving,

@@ -174,7 +174,6 @@ fn frames_of_an_earlier_session_are_ignored() {
         session: 77,
         sent_us: 0,
         traffic: None,
-        quiet: false,
     });
     let session = pair.dialer.session().unwrap();
     assert_eq!(session.counters().foreign, 2);

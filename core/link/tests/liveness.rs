@@ -315,7 +315,6 @@ fn each_answered_ping_tells_what_was_delivered_and_lost() {
             echo_us: sent_us,
             now_us: sent_us + 3_600_000_000 + 20_000,
             traffic: Some(received),
-            quiet: false,
         };
         session.handle(now + ms(24), Input::Frame(&pong));
         for output in outputs(&mut session, now + ms(24)) {
@@ -384,7 +383,6 @@ fn silences(timing: Timing, rtt: Duration) -> (Duration, Duration) {
                 echo_us: sent_us,
                 now_us: sent_us,
                 traffic: None,
-                quiet: false,
             };
             session.handle(now, Input::Frame(&pong));
         }

@@ -5,9 +5,9 @@ mod pair;
 use std::time::Duration;
 
 use pair::{BROKER_ROLE, Pair, Path, Seen, accepted, config};
-use sangam_link::{Backoff, DialerConfig, Input, Output, Session, SessionConfig, Timing};
+use sangam_link::{Asks, Backoff, DialerConfig, Input, Output, Session, SessionConfig, Timing};
 use sangam_model::Time;
-use sangam_wire::{Capabilities, Frame, Refusal, Traffic};
+use sangam_wire::{Capabilities, Echo, Frame, Heard, Refusal};
 
 const SECOND: Duration = Duration::from_secs(1);
 /// A link is lively for two seconds after it came up, and a ping has to say that it ends.
@@ -62,16 +62,13 @@ fn says(pair: &mut Pair, time: Duration) -> (usize, usize) {
 }
 
 #[test]
-fn an_idle_link_pings_twice_a_second_each_way() {
+fn an_idle_link_is_asked_twice_a_second_by_one_of_its_ends() {
     // However long it is.
     for delay in [5, 150] {
         let mut pair = brokers(1, Path::delay(delay));
         let (sent, bits) = says(&mut pair, 60 * SECOND);
-        // Two kilobits a second each way, where it was twenty.
-        assert!(
-            (470..=490).contains(&sent) && bits < 2_100,
-            "{sent}, {bits}"
-        );
+        // Less than a kilobit a second each way, where it was twenty.
+        assert!((236..=244).contains(&sent) && bits < 960, "{sent}, {bits}");
         assert_eq!(pair.seen, []);
     }
 }
@@ -91,6 +88,85 @@ fn an_idle_link_measures_as_well_as_one_that_is_pinged_all_the_time() {
     let measured = pair.dialer.session().and_then(Session::measured).unwrap();
     let lost = 30_000..200_000;
     assert!(lost.contains(&measured.loss_ppm), "{measured:?}");
+}
+
+/// Who is asked knows as much as who asks, of the way it sends.
+#[test]
+fn both_ends_of_an_idle_link_measure_it() {
+    let mut pair = brokers(12, Path::delay(5));
+    pair.path = Path {
+        up: ms(30),
+        down: ms(60),
+        ..Path::default()
+    };
+    pair.run(20 * SECOND);
+    let dialer = pair.dialer.session().unwrap();
+    let broker = pair.broker.session.as_ref().unwrap();
+    for session in [dialer, broker] {
+        let measured = session.measured().unwrap();
+        assert!(measured.rtt.abs_diff(ms(90)) <= ms(1), "{measured:?}");
+        assert_eq!(measured.loss_ppm, 0);
+    }
+    let offset = |session: &Session, now: Time| session.clock_offset(now).unwrap();
+    let ahead = i64::try_from(pair.broker.ahead.as_micros()).unwrap();
+    let (ours, theirs) = (
+        offset(dialer, pair.now),
+        offset(broker, pair.broker.clock(pair.now)),
+    );
+    for (offset, wanted) in [(ours, ahead), (theirs, -ahead)] {
+        let wrong = offset.offset_us.abs_diff(wanted);
+        assert!(
+            u128::from(wrong) <= offset.uncertainty.as_micros(),
+            "{offset:?}"
+        );
+    }
+}
+
+/// What is lost one way is counted by who sends it.
+#[test]
+fn either_end_counts_what_it_lost() {
+    let mut pair = brokers(13, Path::delay(5));
+    let end = pair.now + 10 * SECOND;
+    let mut sent = 0_u64;
+    while pair.now < end {
+        sent += 1;
+        // One of eight of the broker's; none of the dialer's.
+        pair.cut = sent.is_multiple_of(8);
+        pair.broker_sends(300);
+        pair.cut = false;
+        pair.dialer_sends(300);
+        pair.run(ms(20));
+    }
+    let lost = |session: &Session| session.measured().unwrap().loss_ppm;
+    assert_eq!(lost(pair.dialer.session().unwrap()), 0);
+    let lost = lost(pair.broker.session.as_ref().unwrap());
+    assert!((100_000..=130_000).contains(&lost), "{lost}");
+}
+
+/// The end that leaves asking to its peer asks when it is not asked.
+#[test]
+fn who_is_not_asked_any_more_asks() {
+    let (begin, mut asked) = (Time::from_millis(1_000), Vec::new());
+    let mut session = begun(begin);
+    session.rest(begin, Asks::Otherwise);
+    let mut now = begin;
+    while now < begin + 10 * SECOND {
+        // The peer asks until the sixth second.
+        let since = now - begin;
+        if since < 6 * SECOND && since.as_millis().is_multiple_of(500) {
+            session.handle(now, Input::Frame(&echo(now, (true, true), None)));
+        }
+        let questions = answer(&mut session, now).len();
+        // While it is lively it asks between.
+        if since > CALM {
+            asked.extend((0..questions).map(|_| since));
+        }
+        now += ms(1);
+    }
+    let first = *asked.first().unwrap();
+    assert!(first >= ms(5_500 + 625), "{asked:?}");
+    assert!(first <= ms(5_500 + 630), "{asked:?}");
+    assert!(asked.len() >= 6, "{asked:?}");
 }
 
 #[test]
@@ -152,6 +228,11 @@ fn an_idle_link_that_dies_is_noticed_within_its_next_ping_and_600_ms() {
         assert!(suspect <= ms(500 + 100 + 305), "seed {seed}: {suspect:?}");
         assert!(dead <= ms(500 + 100 + 605), "seed {seed}: {dead:?}");
         assert!(suspect >= ms(350) && dead - suspect == ms(300), "{dead:?}");
+        // Who was asked waits for the next question before it asks; the last took 20 ms to come.
+        let [(ended, Refusal::Silent)] = pair.broker.down[..] else {
+            panic!("seed {seed}: {:?}", pair.broker.down);
+        };
+        assert!(ended - cut <= ms(625 + 20 + 100 + 605), "seed {seed}");
     }
 }
 
@@ -290,7 +371,7 @@ fn begun(now: Time) -> Session {
         reliable: false,
     };
     let mut session = Session::new(config, now);
-    session.rest(now);
+    session.rest(now, Asks::First);
     session
 }
 
@@ -299,47 +380,59 @@ fn resting() -> (Session, Time) {
     let mut now = Time::from_millis(1_000);
     let mut session = begun(now);
     for _ in 0..400 {
-        answer(&mut session, now, |_| true);
+        answer(&mut session, now);
         now += ms(10);
     }
     (session, now)
 }
 
-/// Answers pings of a session by a peer that says it is quiet if `quiet`; whether each ping said
-/// so.
-fn answer(session: &mut Session, now: Time, quiet: impl Fn(u64) -> bool) -> Vec<bool> {
+/// Answers questions of a session by a peer that says it is quiet; whether each question said so.
+fn answer(session: &mut Session, now: Time) -> Vec<bool> {
     let mut said = Vec::new();
     while let Some(output) = session.poll(now) {
         let Output::Transmit(bytes) = output else {
             continue;
         };
-        if let Ok(Frame::Ping {
-            sent_us, quiet: it, ..
-        }) = Frame::decode(&bytes)
+        if let Ok(Frame::Echo(Echo {
+            now_us,
+            asks: true,
+            quiet,
+            ..
+        })) = Frame::decode(&bytes)
         {
-            said.push(it);
-            let pong = Frame::Pong {
-                session: 1,
-                echo_us: sent_us,
-                now_us: now.as_micros(),
-                traffic: Some(Traffic::default()),
-                quiet: quiet(sent_us),
+            said.push(quiet);
+            let heard = Heard {
+                echo_us: now_us as u32,
+                held_us: 0,
+                packets: 0,
+                bytes: 0,
             };
-            session.handle(now, Input::Frame(&pong));
+            let echo = echo(now, (false, true), Some(heard));
+            session.handle(now, Input::Frame(&echo));
         }
     }
     said
 }
 
+fn echo(now: Time, (asks, quiet): (bool, bool), heard: Option<Heard>) -> Frame<'static> {
+    Frame::Echo(Echo {
+        session: 1,
+        now_us: now.as_micros(),
+        asks,
+        quiet,
+        heard,
+    })
+}
+
 #[test]
 fn who_sends_again_says_so_at_once() {
     let (mut session, now) = resting();
-    answer(&mut session, now, |_| true);
+    answer(&mut session, now);
     session.sent(now, 11, 2_000);
     assert!(session.deadline().is_some_and(|at| at > now));
     session.sent(now, 1, 200);
     assert_eq!(session.deadline(), Some(now));
-    assert_eq!(answer(&mut session, now, |_| true), [false]);
+    assert_eq!(answer(&mut session, now), [false]);
 }
 
 #[test]
@@ -352,7 +445,7 @@ fn an_end_is_heard_until_the_peer_knows_that_it_is_quiet() {
     };
     let mut now = Time::from_millis(1_000);
     let mut session = Session::new(config, now);
-    session.rest(now);
+    session.rest(now, Asks::First);
     let mut apart = Vec::new();
     let mut last = now;
     // Nothing is answered, but the peer is heard.
@@ -370,17 +463,9 @@ fn an_end_is_heard_until_the_peer_knows_that_it_is_quiet() {
 #[test]
 fn the_later_word_of_a_peer_counts_however_they_come() {
     let (mut session, now) = resting();
-    let ping = |sent: Time, quiet: bool| Frame::Ping {
-        session: 1,
-        sent_us: sent.as_micros(),
-        traffic: Some(Traffic {
-            packets: 1,
-            bytes: 30,
-        }),
-        quiet,
-    };
-    session.handle(now, Input::Frame(&ping(now + ms(2), false)));
-    session.handle(now, Input::Frame(&ping(now + ms(1), true)));
+    let says = |at: Time, quiet: bool| echo(at, (true, quiet), None);
+    session.handle(now, Input::Frame(&says(now + ms(2), false)));
+    session.handle(now, Input::Frame(&says(now + ms(1), true)));
     let mut at = now;
     while at < now + ms(160) && !session.is_suspect() {
         while session.poll(at).is_some() {}

@@ -41,8 +41,9 @@ impl Capabilities {
     pub const PROBES: Self = Self(8);
     /// Hears groups on its own segment.
     pub const MULTICAST: Self = Self(16);
-    /// Knows that a neighbour which says so is silent for long where nothing is to be told.
-    pub const QUIET: Self = Self(32);
+    /// Asks and answers by echoes, and knows that a neighbour which says so in one is silent for
+    /// long where nothing is to be told.
+    pub const QUIET: Self = Self(64);
     /// What this build can do on every link.
     pub const OURS: Self = Self::FRAGMENTS
         .with(Self::TRACES)
@@ -141,6 +142,34 @@ pub struct Traffic {
     pub bytes: u64,
 }
 
+/// Asks, answers, or both.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Echo {
+    /// Session of the link.
+    pub session: u32,
+    /// Sender's time in microseconds, echoed.
+    pub now_us: u64,
+    /// To be answered at once.
+    pub asks: bool,
+    /// From now on the sender may be silent for long.
+    pub quiet: bool,
+    /// The last echo of the other end that came; `None` before the first.
+    pub heard: Option<Heard>,
+}
+
+/// What the sender of an [`Echo`] tells of the last one of the other end that it heard.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Heard {
+    /// The low 32 bits of its `now_us`.
+    pub echo_us: u32,
+    /// So long ago it came, in microseconds.
+    pub held_us: u32,
+    /// The low 32 bits of what had been received by then in this session, it included.
+    pub packets: u32,
+    /// The same of bytes (UDP payload).
+    pub bytes: u32,
+}
+
 /// One link frame.
 ///
 /// `session` is the number from [`Welcome`], so that a frame from an earlier session of the same
@@ -169,9 +198,6 @@ pub enum Frame<'a> {
         /// What the sender has sent in this session, this frame included; `None` from an
         /// endpoint that does not measure.
         traffic: Option<Traffic>,
-        /// From now on the sender may be silent for long; told with `traffic` only, and only where
-        /// both ends have [`Capabilities::QUIET`].
-        quiet: bool,
     },
     /// I am.
     Pong {
@@ -184,9 +210,10 @@ pub enum Frame<'a> {
         /// What the answerer has received in this session, the ping included; there if the ping
         /// told its own.
         traffic: Option<Traffic>,
-        /// As in [`Frame::Ping`].
-        quiet: bool,
     },
+    /// In place of both where both ends have [`Capabilities::QUIET`]: each one that is echoed
+    /// measures the link for its sender, whichever end asked.
+    Echo(Echo),
     /// Control messages, in order, delivered once.
     Control {
         /// Session of the link.
@@ -227,6 +254,7 @@ impl Frame<'_> {
         match self {
             Self::Ping { session, .. }
             | Self::Pong { session, .. }
+            | Self::Echo(Echo { session, .. })
             | Self::Control { session, .. }
             | Self::Ack { session, .. }
             | Self::Bye { session, .. } => Some(*session),

@@ -29,8 +29,8 @@ pub use extension::{
 };
 pub use feedback::Feedback;
 pub use frame::{
-    CONTROL_ROOM, Capabilities, DATAGRAM_MIN, FRAME_LEN_MAX, Frame, HELLO_LEN, Hello, Refuse, Role,
-    Traffic, Welcome,
+    CONTROL_ROOM, Capabilities, DATAGRAM_MIN, Echo, FRAME_LEN_MAX, Frame, HELLO_LEN, Heard, Hello,
+    Refuse, Role, Traffic, Welcome,
 };
 pub use header::{Flags, HEADER_LEN, Header, VERSION, is_event};
 pub use message::{

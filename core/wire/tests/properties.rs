@@ -8,10 +8,10 @@ use proptest::prelude::*;
 use sangam_model::{BrokerId, Class, Filter, Incarnation, MediaInfo, Scope, StreamId, Topic};
 use sangam_wire::feedback::{Nack, Report};
 use sangam_wire::{
-    BROKERS_MAX, CONTROL_ROOM, Capabilities, DATAGRAM_MIN, DIGEST_MAX, Event, ExtensionBlock,
-    Feedback, Flags, Fragment, Frame, Group, HELLO_LEN, Header, Hello, Join, LinkState, LinkView,
-    Message, NEIGHBOURS_MAX, Refusal, Refuse, Register, Role, Route, Sources, Traffic, VERSION,
-    Version, WAYS_MAX, Welcome, check, messages,
+    BROKERS_MAX, CONTROL_ROOM, Capabilities, DATAGRAM_MIN, DIGEST_MAX, Echo, Event, ExtensionBlock,
+    Feedback, Flags, Fragment, Frame, Group, HELLO_LEN, Header, Heard, Hello, Join, LinkState,
+    LinkView, Message, NEIGHBOURS_MAX, Refusal, Refuse, Register, Role, Route, Sources, Traffic,
+    VERSION, Version, WAYS_MAX, Welcome, check, messages,
 };
 
 #[path = "properties/red.rs"]
@@ -27,6 +27,15 @@ fn traffic() -> impl Strategy<Value = Option<Traffic>> {
     prop::option::of(
         (any::<u64>(), any::<u64>()).prop_map(|(packets, bytes)| Traffic { packets, bytes }),
     )
+}
+
+fn heard() -> impl Strategy<Value = Heard> {
+    any::<(u32, u32, u32, u32)>().prop_map(|(echo_us, held_us, packets, bytes)| Heard {
+        echo_us,
+        held_us,
+        packets,
+        bytes,
+    })
 }
 
 fn stream() -> impl Strategy<Value = StreamId> {
@@ -275,28 +284,32 @@ fn frame() -> impl Strategy<Value = Frame<'static>> {
                 speaks,
             })
         ),
-        (session(), any::<u64>(), traffic(), any::<bool>()).prop_map(
-            |(session, sent_us, traffic, quiet)| Frame::Ping {
+        (session(), any::<u64>(), traffic()).prop_map(|(session, sent_us, traffic)| Frame::Ping {
+            session,
+            sent_us,
+            traffic,
+        }),
+        (session(), any::<u64>(), any::<u64>(), traffic()).prop_map(
+            |(session, echo_us, now_us, traffic)| Frame::Pong {
                 session,
-                sent_us,
+                echo_us,
+                now_us,
                 traffic,
-                quiet: quiet && traffic.is_some(),
             }
         ),
         (
             session(),
             any::<u64>(),
-            any::<u64>(),
-            traffic(),
-            any::<bool>()
+            any::<(bool, bool)>(),
+            prop::option::of(heard())
         )
-            .prop_map(|(session, echo_us, now_us, traffic, quiet)| Frame::Pong {
+            .prop_map(|(session, now_us, (asks, quiet), heard)| Frame::Echo(Echo {
                 session,
-                echo_us,
                 now_us,
-                traffic,
-                quiet: quiet && traffic.is_some(),
-            }),
+                asks,
+                quiet,
+                heard,
+            })),
         (session(), any::<u16>()).prop_map(|(session, ack)| Frame::Ack { session, ack }),
         (session(), refusal()).prop_map(|(session, reason)| Frame::Bye { session, reason }),
         stream().prop_map(|stream| Frame::Beacon { stream }),

@@ -7,7 +7,8 @@ use std::sync::{Arc, Mutex};
 use sangam_broker::LinkId;
 use sangam_io::udp::Address;
 use sangam_link::{
-    Backoff, DialInput, Dialer, DialerConfig, Input, Reassembler, Session, SessionConfig, Timing,
+    Asks, Backoff, DialInput, Dialer, DialerConfig, Input, Reassembler, Session, SessionConfig,
+    Timing,
 };
 use sangam_model::limits::LINKS_PER_BROKER;
 use sangam_model::{BrokerId, Time};
@@ -298,7 +299,7 @@ impl LinkTable {
             session.watch_path(now, datagram_max);
         }
         if hello.capabilities.contains(Capabilities::QUIET) {
-            session.rest(now);
+            session.rest(now, Asks::Otherwise);
         }
         End::Accepted {
             session,

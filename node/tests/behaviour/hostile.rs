@@ -37,7 +37,6 @@ fn nonsense() -> Vec<(&'static str, Vec<u8>, DropReason)> {
         session: 1,
         sent_us: 1,
         traffic: None,
-        quiet: false,
     });
     vec![
         (

@@ -126,7 +126,6 @@ fn ping(raw: &mut Raw, session: u32) {
         session,
         sent_us: 0,
         traffic: None,
-        quiet: false,
     }));
 }
 

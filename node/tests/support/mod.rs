@@ -199,7 +199,7 @@ pub(crate) fn options() -> ClientOptions {
         backoff: Backoff {
             first: Duration::from_millis(50),
             most: Duration::from_millis(400),
-            young: Duration::ZERO,
+            flap_damping: Duration::ZERO,
         },
         trace_every: 0,
         ..ClientOptions::default()

@@ -208,17 +208,29 @@ impl Links {
         }
     }
 
-    /// Tells all but one.
-    pub(super) fn tell_all(&mut self, but: Option<LinkId>, item: &Item) {
-        for (_, link) in self.links.iter_mut().filter(|(id, _)| Some(**id) != but) {
+    /// Tells all.
+    pub(super) fn tell_all(&mut self, item: &Item) {
+        for link in self.links.values_mut() {
             link.outbox.push(item.clone());
         }
     }
 
-    /// Tells all but one of a record, without haste.
-    pub(super) fn owe_all(&mut self, but: LinkId, origin: BrokerId) {
-        for (_, link) in self.links.iter_mut().filter(|(id, _)| **id != but) {
-            link.owe(origin);
+    /// Tells a record to all but who told it, and those that `spares` names by neighbour and
+    /// weight: at once if there is `haste`.
+    pub(super) fn spread(
+        &mut self,
+        (from, origin): (LinkId, BrokerId),
+        haste: bool,
+        spares: impl Fn((BrokerId, u16)) -> bool,
+    ) {
+        for (id, link) in &mut self.links {
+            if *id == from || spares((link.peer, link.weigher.weight())) {
+                continue;
+            }
+            match haste {
+                true => link.outbox.push(Item::State(origin)),
+                false => link.owe(origin),
+            }
         }
     }
 

@@ -271,6 +271,21 @@ impl Map {
         known.is_some_and(|state| state.version == version)
     }
 
+    /// Whether a broker tells `peer` of itself by a link of their own, no later than we could by
+    /// ours of this weight. Control channels lose nothing, and when that link dies the broker's
+    /// next record says so.
+    pub(super) fn is_told_by(&self, origin: BrokerId, (peer, weight): (BrokerId, u16)) -> bool {
+        let link = |from: BrokerId, to: BrokerId| {
+            let links = &self.state(from)?.links;
+            links.iter().find(|link| link.to == to)
+        };
+        let (Some(direct), Some(_)) = (link(origin, peer), link(peer, origin)) else {
+            return false;
+        };
+        let to_us = link(origin, self.own.version.origin);
+        to_us.is_some_and(|to_us| direct.weight <= to_us.weight.saturating_add(weight))
+    }
+
     pub(super) fn digest(&self) -> Vec<Version> {
         self.states().map(|state| state.version).collect()
     }

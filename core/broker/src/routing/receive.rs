@@ -101,9 +101,14 @@ impl Routing {
         if self.map.is_known(state.version) {
             self.links.knows(link, origin);
         }
+        if let Taken::News | Taken::Again = taken {
+            let map = &self.map;
+            let haste = taken == Taken::News;
+            let spares = |peer| map.is_told_by(origin, peer);
+            self.links.spread((link, origin), haste, spares);
+        }
         match taken {
             Taken::News => {
-                self.links.tell_all(Some(link), &Item::State(origin));
                 if life != Some(state.version.incarnation) {
                     self.note(Change::Origin(origin));
                 }
@@ -112,8 +117,7 @@ impl Routing {
                     self.dispatch(told);
                 }
             }
-            Taken::Again => self.links.owe_all(link, origin),
-            Taken::Same => {}
+            Taken::Again | Taken::Same => {}
             Taken::Stale => {
                 self.refused.stale += 1;
                 // A neighbour that is behind is told what is newer.
@@ -242,7 +246,7 @@ impl Routing {
     pub(super) fn tick(&mut self) {
         let now = self.now;
         if self.map.advance(now) {
-            self.links.tell_all(None, &Item::State(self.id));
+            self.links.tell_all(&Item::State(self.id));
         }
         if self.map.expire(now) {
             self.joins.touch_all();

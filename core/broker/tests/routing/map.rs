@@ -11,6 +11,26 @@ fn a_record_is_passed_on_once_and_not_back() {
     assert_eq!(broker.hears(TO_B, news), []);
 }
 
+/// A and B have a link of their own, by which each tells the other of itself.
+#[test]
+fn a_record_is_left_to_its_broker_where_that_tells_it_as_soon() {
+    let mut broker = broker();
+    let of_a = |sequence, to_b| state(A, sequence, &[(US, 3), (B, to_b), (C, 3)]);
+    assert_eq!(broker.hears(TO_A, of_a(2, 3)), []);
+    // By us it is faster.
+    let slow = of_a(3, 5_000);
+    assert_eq!(broker.hears(TO_A, slow.clone()), [(TO_B, slow)]);
+    // B has not seen that link come up, or has seen it die.
+    let of_b = state(B, 2, &[(US, 3), (C, 3)]);
+    assert_eq!(broker.hears(TO_B, of_b.clone()), [(TO_A, of_b)]);
+    let again = of_a(4, 3);
+    assert_eq!(broker.hears(TO_A, again.clone()), [(TO_B, again)]);
+    // A has seen it die.
+    broker.hears(TO_B, state(B, 3, &[(US, 3), (A, 3), (C, 3)]));
+    let cut = state(A, 5, &[(US, 3), (C, 3)]);
+    assert_eq!(broker.hears(TO_A, cut.clone()), [(TO_B, cut)]);
+}
+
 #[test]
 fn a_replayed_record_is_counted_and_answered_with_the_newer_one() {
     let mut broker = broker();

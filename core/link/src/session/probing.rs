@@ -69,13 +69,12 @@ impl Session {
         })
     }
 
-    /// A pong came; whether it answers a probe.
-    pub(super) fn judge_path(&mut self, now: Time, echo: Time, traffic: Option<Traffic>) -> bool {
+    /// A pong came, or an echo; whether it answers a `probe`.
+    pub(super) fn judge_path(&mut self, now: Time, echo: Time, probe: bool) -> bool {
         let sent = self.long_bytes();
         let Some(probing) = &mut self.probing else {
             return false;
         };
-        let probe = traffic.is_none();
         let size = if probe {
             probing.search.arrived(now, echo, sent)
         } else {
@@ -96,7 +95,6 @@ impl Session {
             session: self.number,
             sent_us: now.as_micros(),
             traffic: Some(PROBE),
-            quiet: false,
         };
         let Output::Transmit(mut bytes) = encode(&ping) else {
             return None;

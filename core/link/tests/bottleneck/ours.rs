@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use sangam_link::{Input, Mode, Output, RateController, Session, SessionConfig, Timing};
+use sangam_link::{Asks, Input, Mode, Output, RateController, Session, SessionConfig, Timing};
 use sangam_model::Time;
-use sangam_wire::Frame;
+use sangam_wire::{Echo, Frame};
 
 use super::{Load, PACKET};
 
@@ -21,18 +21,20 @@ pub(super) struct Ours {
 
 impl Ours {
     pub(super) fn new(now: Time, rtt: Duration, source: f64) -> Self {
-        let session = || {
+        let session = |asks| {
             let config = SessionConfig {
                 number: 1,
                 timing: Timing::BROKER,
                 datagram_max: 1_472,
                 reliable: false,
             };
-            Session::new(config, now)
+            let mut session = Session::new(config, now);
+            session.rest(now, asks);
+            session
         };
         Self {
-            session: session(),
-            peer: session(),
+            session: session(Asks::First),
+            peer: session(Asks::Otherwise),
             control: RateController::new(now, rtt),
             source,
             made_until: now,
@@ -99,20 +101,21 @@ impl Ours {
         self.peer.received(clock(now, drift), PACKET as usize);
     }
 
-    /// The peer's answer to a frame.
+    /// The peer's answer to a frame. What it asks by itself has no place here.
     pub(super) fn answer(&mut self, now: Time, drift: i64, bytes: &[u8]) -> Option<Load> {
         let now = clock(now, drift);
         let frame = Frame::decode(bytes).expect("sessions write what they can read");
         self.peer.handle(now, Input::Frame(&frame));
-        let mut pong = None;
+        let mut answer = None;
         while let Some(output) = self.peer.poll(now) {
             if let Output::Transmit(bytes) = output
-                && let Ok(Frame::Pong { .. }) = Frame::decode(&bytes)
+                && let Ok(Frame::Echo(Echo { asks: false, .. }) | Frame::Pong { .. }) =
+                    Frame::decode(&bytes)
             {
-                pong = Some(Load::Frame(bytes));
+                answer = Some(Load::Frame(bytes));
             }
         }
-        pong
+        answer
     }
 }
 

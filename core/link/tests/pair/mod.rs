@@ -7,8 +7,8 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use sangam_link::{
-    Acceptor, Backoff, DialInput, DialOutput, Dialer, DialerConfig, Input, Output, Sample, Session,
-    SessionConfig, Timing, Verdict,
+    Acceptor, Asks, Backoff, DialInput, DialOutput, Dialer, DialerConfig, Input, Output, Sample,
+    Session, SessionConfig, Timing, Verdict,
 };
 use sangam_model::{BrokerId, Incarnation, Time};
 use sangam_wire::{Capabilities, Frame, Hello, Message, Refusal, Role, Welcome};
@@ -388,7 +388,7 @@ impl Broker {
             let mut session = Session::new(config, now);
             let rests = hello.capabilities.contains(Capabilities::QUIET);
             if rests && matches!(self.role, Role::Broker(..)) {
-                session.rest(now);
+                session.rest(now, Asks::Otherwise);
             }
             self.session = Some(session);
         } else if let (Role::Client, Some(session)) = (self.role, &mut self.session) {

@@ -3,8 +3,8 @@
 use sangam_model::{BrokerId, Incarnation, StreamId};
 
 use super::{
-    Capabilities, DATAGRAM_MIN, FRAME_LEN_MAX, Frame, HELLO_LEN, Hello, Refuse, Role, Traffic,
-    Welcome,
+    Capabilities, DATAGRAM_MIN, Echo, FRAME_LEN_MAX, Frame, HELLO_LEN, Heard, Hello, Refuse, Role,
+    Traffic, Welcome,
 };
 use crate::codec::{Put, Reader};
 use crate::header::{FRAME_NIBBLE, VERSION};
@@ -24,12 +24,18 @@ mod kind {
     pub(super) const ACK: u8 = 8;
     pub(super) const BYE: u8 = 9;
     pub(super) const BEACON: u8 = 10;
+    pub(super) const ECHO: u8 = 11;
 }
 
 /// Bytes of what a ping or pong says about traffic.
 const TRAFFIC_LEN: usize = 16;
-/// Behind it: whoever sends this may be silent for long.
+
+/// Flags of an echo.
 const FLAG_QUIET: u8 = 1;
+const FLAG_ASKS: u8 = 2;
+const FLAG_HEARD: u8 = 4;
+/// Bytes of what an echo tells of the last one that was heard.
+const HEARD_LEN: usize = 16;
 
 const ROLE_CLIENT: u8 = 0;
 const ROLE_BROKER: u8 = 1;
@@ -60,25 +66,22 @@ impl<'a> Frame<'a> {
             kind::REFUSE => Refuse::read(read).map(Self::Refuse),
             kind::PING => {
                 let (session, sent_us) = (read.u32()?, read.u64()?);
-                let (traffic, quiet) = Traffic::read(read);
                 Ok(Self::Ping {
                     session,
                     sent_us,
-                    traffic,
-                    quiet,
+                    traffic: Traffic::read(read),
                 })
             }
             kind::PONG => {
                 let (session, echo_us, now_us) = (read.u32()?, read.u64()?, read.u64()?);
-                let (traffic, quiet) = Traffic::read(read);
                 Ok(Self::Pong {
                     session,
                     echo_us,
                     now_us,
-                    traffic,
-                    quiet,
+                    traffic: Traffic::read(read),
                 })
             }
+            kind::ECHO => Echo::read(read).map(Self::Echo),
             kind::CONTROL => Ok(Self::Control {
                 session: read.u32()?,
                 sequence: read.u16()?,
@@ -103,17 +106,15 @@ impl<'a> Frame<'a> {
     /// Bytes that [`Frame::encode`] appends.
     #[must_use]
     pub fn encoded_len(&self) -> usize {
-        let measured = |traffic: Option<Traffic>, quiet: bool| match traffic {
-            Some(_) => TRAFFIC_LEN + usize::from(quiet),
-            None => 0,
-        };
+        let measured = |traffic: Option<Traffic>| traffic.map_or(0, |_| TRAFFIC_LEN);
         match *self {
             Self::Hello(_) => HELLO_LEN,
             Self::Retry { .. } => 26,
             Self::Welcome(_) => 36,
             Self::Refuse(refuse) => 15 + usize::from(refuse.speaks > 0),
-            Self::Ping { traffic, quiet, .. } => 14 + measured(traffic, quiet),
-            Self::Pong { traffic, quiet, .. } => 22 + measured(traffic, quiet),
+            Self::Ping { traffic, .. } => 14 + measured(traffic),
+            Self::Pong { traffic, .. } => 22 + measured(traffic),
+            Self::Echo(echo) => 15 + echo.heard.map_or(0, |_| HEARD_LEN),
             Self::Control { messages, .. } => 10 + messages.len(),
             Self::Ack { .. } => 8,
             Self::Bye { .. } => 7,
@@ -137,26 +138,25 @@ impl<'a> Frame<'a> {
                 session,
                 sent_us,
                 traffic,
-                quiet,
             } => {
                 out.put_u8(kind::PING);
                 out.put_u32(session);
                 out.put_u64(sent_us);
-                Traffic::append(traffic, quiet, out);
+                Traffic::append(traffic, out);
             }
             Self::Pong {
                 session,
                 echo_us,
                 now_us,
                 traffic,
-                quiet,
             } => {
                 out.put_u8(kind::PONG);
                 out.put_u32(session);
                 out.put_u64(echo_us);
                 out.put_u64(now_us);
-                Traffic::append(traffic, quiet, out);
+                Traffic::append(traffic, out);
             }
+            Self::Echo(echo) => echo.append(out),
             Self::Control {
                 session,
                 sequence,
@@ -188,24 +188,67 @@ impl<'a> Frame<'a> {
 }
 
 impl Traffic {
-    /// Both fields or neither: endpoints that do not measure end their frames before them. And
-    /// whether the sender is quiet, which it says behind them; who is not ends its frame there.
-    fn read(mut read: Reader<'_>) -> (Option<Self>, bool) {
+    /// Both fields or neither: endpoints that do not measure end their frames before them.
+    fn read(mut read: Reader<'_>) -> Option<Self> {
         let (Ok(packets), Ok(bytes)) = (read.u64(), read.u64()) else {
-            return (None, false);
+            return None;
         };
-        let flags = read.u8().unwrap_or(0);
-        (Some(Self { packets, bytes }), flags & FLAG_QUIET != 0)
+        Some(Self { packets, bytes })
     }
 
-    fn append(traffic: Option<Self>, quiet: bool, out: &mut Vec<u8>) {
+    fn append(traffic: Option<Self>, out: &mut Vec<u8>) {
         if let Some(Self { packets, bytes }) = traffic {
             out.put_u64(packets);
             out.put_u64(bytes);
-            if quiet {
-                out.put_u8(FLAG_QUIET);
-            }
         }
+    }
+}
+
+impl Echo {
+    fn read(mut read: Reader<'_>) -> Result<Self, WireError> {
+        let (session, now_us, flags) = (read.u32()?, read.u64()?, read.u8()?);
+        let heard = (flags & FLAG_HEARD != 0).then(|| Heard::read(read));
+        Ok(Self {
+            session,
+            now_us,
+            asks: flags & FLAG_ASKS != 0,
+            quiet: flags & FLAG_QUIET != 0,
+            heard: heard.transpose()?,
+        })
+    }
+
+    fn append(self, out: &mut Vec<u8>) {
+        out.put_u8(kind::ECHO);
+        out.put_u32(self.session);
+        out.put_u64(self.now_us);
+        let flags = [
+            (self.quiet, FLAG_QUIET),
+            (self.asks, FLAG_ASKS),
+            (self.heard.is_some(), FLAG_HEARD),
+        ];
+        let set = flags.into_iter().filter(|(is_set, _)| *is_set);
+        out.put_u8(set.map(|(_, flag)| flag).sum());
+        if let Some(heard) = self.heard {
+            heard.append(out);
+        }
+    }
+}
+
+impl Heard {
+    fn read(mut read: Reader<'_>) -> Result<Self, WireError> {
+        Ok(Self {
+            echo_us: read.u32()?,
+            held_us: read.u32()?,
+            packets: read.u32()?,
+            bytes: read.u32()?,
+        })
+    }
+
+    fn append(self, out: &mut Vec<u8>) {
+        out.put_u32(self.echo_us);
+        out.put_u32(self.held_us);
+        out.put_u32(self.packets);
+        out.put_u32(self.bytes);
     }
 }
 

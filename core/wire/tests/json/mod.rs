@@ -3,8 +3,9 @@
 use sangam_model::{MediaInfo, PublisherId, StreamId};
 use sangam_wire::feedback::Nack;
 use sangam_wire::{
-    Event, Feedback, Flags, Frame, Group, Hello, Hop, Join, LinkState, LinkView, Message, Piece,
-    Record, Register, Reliable, Role, Route, Sources, Traffic, Version, WireError, rtcp, rtp,
+    Echo, Event, Feedback, Flags, Frame, Group, Heard, Hello, Hop, Join, LinkState, LinkView,
+    Message, Piece, Record, Register, Reliable, Role, Route, Sources, Traffic, Version, WireError,
+    rtcp, rtp,
 };
 use serde_json::{Value, json};
 
@@ -101,26 +102,25 @@ pub(crate) fn frame(frame: &Frame<'_>) -> Value {
             session,
             sent_us,
             traffic,
-            quiet,
         } => json!({
             "frame": "ping",
             "session": session,
             "sent_us": sent_us,
-            "traffic": traffic.map(traffic_of), "quiet": quiet,
+            "traffic": traffic.map(traffic_of),
         }),
         Frame::Pong {
             session,
             echo_us,
             now_us,
             traffic,
-            quiet,
         } => json!({
             "frame": "pong",
             "session": session,
             "echo_us": echo_us,
             "now_us": now_us,
-            "traffic": traffic.map(traffic_of), "quiet": quiet,
+            "traffic": traffic.map(traffic_of),
         }),
+        Frame::Echo(echo) => echo_of(*echo),
         Frame::Control {
             session,
             sequence,
@@ -143,6 +143,15 @@ pub(crate) fn frame(frame: &Frame<'_>) -> Value {
 
 fn traffic_of(traffic: Traffic) -> Value {
     json!({ "packets": traffic.packets, "bytes": traffic.bytes })
+}
+
+fn echo_of(echo: Echo) -> Value {
+    let heard_of = |heard: Heard| {
+        json!({ "echo_us": heard.echo_us, "held_us": heard.held_us,
+            "packets": heard.packets, "bytes": heard.bytes })
+    };
+    json!({ "frame": "echo", "session": echo.session, "now_us": echo.now_us,
+        "asks": echo.asks, "quiet": echo.quiet, "heard": echo.heard.map(heard_of) })
 }
 
 fn carried(frame: &Frame<'_>) -> Vec<Value> {

@@ -252,8 +252,13 @@ impl Network {
             let early = self.random.time(PING);
             return self.notices(at, last, (early, 1));
         }
-        // It asks by its next ping, or by what it has to say before.
-        let asks = self.now + self.random.time(Timing::MEASURED);
+        // It asks when its next question is due, or that of its peer overdue; or by what it has to
+        // say before.
+        let asks = match end {
+            0 => self.random.time(Timing::MEASURED),
+            _ => Timing::UNASKED - self.random.time(Timing::MEASURED),
+        };
+        let asks = self.now + asks;
         self.asks(at, asks);
     }
 
