@@ -17,7 +17,10 @@ const PUBLISHED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/spec/opena
 /// A server of everything that can be served. Nobody is at its provider of identities.
 fn server(folder: &Path) -> Broker {
     let path = folder.join("sangam.toml");
-    fs::write(&path, "[login]\nissuer = \"http://127.0.0.1:9\"\n").unwrap();
+    let archive = folder.join("archive");
+    let config =
+        format!("[login]\nissuer = \"http://127.0.0.1:9\"\n[sessions]\narchive = {archive:?}\n");
+    fs::write(&path, config).unwrap();
     Broker::start(&["--config", &path.display().to_string()])
 }
 
@@ -71,6 +74,7 @@ fn example(path: &str, name: &str, peer: &str) -> String {
         ("tenant", _) => "acme",
         ("name", "/assets/{name}") => "none.js",
         ("name", path) if path.starts_with("/v1/legs") => "taken",
+        ("name", path) if path.starts_with("/v1/recordings") => "shift",
         ("name" | "session", path) if path.starts_with('/') => "weekly",
         ("room", _) => "main",
         ("member", _) => "m1",
@@ -95,6 +99,7 @@ fn body(id: &str) -> String {
         "recorderBeat" => json!({ "places": 1 }),
         "fixWeight" => json!({ "weight": 500 }),
         "addLeg" => leg,
+        "orderRecording" => json!({ "name": "shift", "topics": ["plant/#"] }),
         "tellHeights" => json!([]),
         "publish" | "play" => return sdp_offer(),
         "changePeer" => {

@@ -24,6 +24,8 @@ use crate::cli::{Cli, Command, LogFormat};
 use crate::exit::Failure;
 use crate::{exit, logs};
 
+pub(crate) use archive::{Order, Orders};
+
 /// Does what the command line asks for.
 ///
 /// # Errors

@@ -90,9 +90,8 @@ async fn serve(
     let reached = (address, broker.addresses().udp.as_slice());
     let recorder = Recorder::start(&config, reached, tokens.is_some())?;
     let started = Instant::now();
-    if let Some(method) = config.routing.method.plans() {
-        plans::follow(&broker, method)?;
-    }
+    let method = config.routing.method.plans();
+    method.map_or(Ok(()), |method| plans::follow(&broker, method))?;
     let monitor = watched(&config, &broker, started)?;
     let state = Arc::new(http::State {
         broker,
@@ -108,6 +107,7 @@ async fn serve(
         login: hosting.as_ref().and_then(|hosting| hosting.login.clone()),
         page: http::Page::new(config.page.folder, config.page.brokers),
         boards,
+        orders: recorder.orders(),
         refusals: sessions::refusals(hosting.as_ref()),
     });
     let closed = Arc::new(Notify::new());

@@ -14,6 +14,7 @@ mod metrics;
 mod network;
 mod origins;
 mod page;
+mod recordings;
 mod sent;
 mod webrtc;
 
@@ -37,6 +38,7 @@ use sangam_node::Broker;
 use sangam_webrtc::WebRtc;
 
 use crate::beside;
+use crate::commands::Orders;
 use crate::monitor::{Latest, unix_ms};
 use crate::turn::Relays;
 
@@ -78,6 +80,8 @@ pub(crate) struct State {
     pub(crate) page: Page,
     /// The whiteboards of rooms.
     pub(crate) boards: Arc<Boards>,
+    /// Recordings of topics that are ordered, if there is a recorder.
+    pub(crate) orders: Option<Arc<Orders>>,
     /// What was refused.
     pub(crate) refusals: Arc<Refusals>,
 }

@@ -33,6 +33,7 @@ use crate::exit::{Exit, Failure, io};
 
 pub(super) use record::run as record;
 pub(super) use recorder::{Beside as Recorder, near};
+pub(crate) use recorder::{Order, Orders};
 pub(super) use replay::run as replay;
 pub(super) use serve::credentials;
 

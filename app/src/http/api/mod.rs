@@ -9,7 +9,7 @@ use axum::response::{IntoResponse, Response};
 use axum::{Extension, Router};
 use sangam_control::openapi::{Answer, Body, Routes, Who, delete, document, get, post, put};
 
-use super::{State, broker, health, legs, links, metrics, network};
+use super::{State, broker, health, legs, links, metrics, network, recordings};
 
 /// The OpenAPI document as it is served.
 #[derive(Clone, Debug)]
@@ -33,7 +33,8 @@ async fn openapi(Extension(Document(text)): Extension<Document>) -> Response {
 
 /// What operators ask of a broker.
 pub(super) fn routes() -> Routes<Arc<State>> {
-    probes().merge(facts()).merge(rules()).merge(legs_asked())
+    let all = probes().merge(facts()).merge(rules());
+    all.merge(legs_asked()).merge(recordings_ordered())
 }
 
 /// What probes and Prometheus ask.
@@ -166,4 +167,30 @@ fn legs_asked() -> Routes<Arc<State>> {
         .on(add, legs::add)
         .on(one, legs::one)
         .on(remove, legs::remove)
+}
+
+/// What is said of recordings of topics.
+fn recordings_ordered() -> Routes<Arc<State>> {
+    const ALL: &str = "/v1/recordings";
+    const ONE: &str = "/v1/recordings/{name}";
+    let list = get(ALL, "listOrders")
+        .about("Recordings of topics that are ordered: those that go on, and those to come.")
+        .by(Who::Operator)
+        .gives(Answer::new(200, "Them.", Body::json("orders")))
+        .fails(&[401, 403, 404]);
+    let add = post(ALL, "orderRecording")
+        .about("Has topics recorded, from now on or for a time to come.")
+        .by(Who::Operator)
+        .takes(Body::json("wantedOrder"))
+        .gives(Answer::new(201, "The order.", Body::json("order")))
+        .fails(&[400, 401, 403, 404, 409, 413]);
+    let remove = delete(ONE, "endRecording")
+        .about("Ends it, or takes the order back. What was recorded stays.")
+        .by(Who::Operator)
+        .gives(Answer::empty(204, "So it is."))
+        .fails(&[401, 403, 404]);
+    Routes::new()
+        .on(list, recordings::list)
+        .on(add, recordings::add)
+        .on(remove, recordings::remove)
 }

@@ -278,6 +278,66 @@ pub(super) const SHAPES: &[Shape] = &[
         ],
     ),
     shape(
+        "orders",
+        "Recordings of topics that are ordered.",
+        &[must("recordings", Parts("recording", "order"), "Them.")],
+    ),
+    shape(
+        "order",
+        "A recording of topics that is ordered.",
+        &[
+            must("name", Text, "Its name, which the recording has, too."),
+            must(
+                "topics",
+                Texts("topic"),
+                "What is recorded; wildcards may be among them.",
+            ),
+            must(
+                "reliable",
+                Texts("topic"),
+                "Reliable topics that are recorded.",
+            ),
+            must(
+                "begin_ms",
+                Count,
+                "When it begins, in milliseconds since 1970.",
+            ),
+            or_null("end_ms", Count, "When it ends, if it does so by itself."),
+            must(
+                "state",
+                Word(&["waiting", "recording", "failed"]),
+                "How it is; what failed is begun again.",
+            ),
+            may("recording", Text, "The number of the recording."),
+            may("packets", Count, "That came so far."),
+            may("packets_safe", Count, "Those of them that are on the disk."),
+            may("reason", Text, "Why it failed."),
+        ],
+    ),
+    shape(
+        "wantedOrder",
+        "A recording of topics to be made.",
+        &[
+            must("name", Text, "Its name, of at most 64 bytes."),
+            may(
+                "topics",
+                Texts("topic"),
+                "What is recorded, with wildcards if wanted; at most 16.",
+            ),
+            may("reliable", Texts("topic"), "Reliable topics, at most 16."),
+            may(
+                "begin_ms",
+                Count,
+                "When, in milliseconds since 1970; at once if not said.",
+            ),
+            may(
+                "seconds",
+                Count,
+                "For how long; until it is ended if not said.",
+            ),
+        ],
+    ),
+    shape(
         "legMedia",
         "What a leg takes.",
         &[

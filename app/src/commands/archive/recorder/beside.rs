@@ -1,12 +1,13 @@
 //! A recorder in the process of a broker that hosts sessions: `sessions.archive`.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
 use std::time::Duration;
 
 use sangam_client::Address;
 use tokio::time::timeout;
 
-use super::{Options, Service, name};
+use super::{Options, Orders, Service, name};
 use crate::config::Config;
 use crate::exit::{Exit, Failure};
 use crate::stop::Stop;
@@ -59,6 +60,11 @@ impl Beside {
             archive,
         };
         Ok(Self(Some((Service::start(options, &stop)?, stop))))
+    }
+
+    /// Takes orders to record topics, if there is a recorder.
+    pub(crate) fn orders(&self) -> Option<Arc<Orders>> {
+        self.0.as_ref().map(|(service, _)| service.orders().clone())
     }
 
     /// Ends it while the caller serves on: its last words are for this very server.

@@ -7,6 +7,7 @@ mod beside;
 mod catalogue;
 mod desk;
 mod drawing;
+mod orders;
 mod past;
 mod player;
 mod scribe;
@@ -26,6 +27,7 @@ use crate::stop::Stop;
 pub(crate) use beside::{Beside, near};
 use catalogue::Catalogue;
 use desk::Desk;
+pub(crate) use orders::{Order, Orders};
 
 /// Tenant and name of a session.
 type Id = (String, String);
@@ -50,6 +52,7 @@ pub(crate) struct Options {
 #[derive(Debug)]
 pub(crate) struct Service {
     threads: Vec<JoinHandle<()>>,
+    orders: Arc<Orders>,
 }
 
 /// Serves until the user's patience ends.
@@ -96,9 +99,18 @@ impl Service {
             let stop = stop.clone();
             begin("sangam-desk", Box::new(move || desk.run(&stop)))?;
         }
+        let orders = Arc::new(Orders::read(&options.archive));
+        let (ordered, shelf, until) = (orders.clone(), catalogue.clone(), stop.clone());
+        let work = move || ordered.run(&options, &shelf, &until);
+        begin("sangam-orders", Box::new(work))?;
         let stop = stop.clone();
         begin("sangam-shelf", Box::new(move || catalogue.run(&stop)))?;
-        Ok(Self { threads })
+        Ok(Self { threads, orders })
+    }
+
+    /// Recordings of topics, which it makes as well.
+    pub(crate) const fn orders(&self) -> &Arc<Orders> {
+        &self.orders
     }
 
     /// Waits until everything is put down.
