@@ -110,11 +110,13 @@ impl Sender {
         self.work.as_ref().map_or(0, |work| work.messages)
     }
 
-    /// When to poll if nothing else happens.
+    /// When to poll if nothing else happens: at once while a frame may leave that has not.
     pub(crate) fn deadline(&self) -> Time {
-        self.work
-            .as_ref()
-            .map_or(Time::NEVER, |work| work.repeat_at.min(work.stalled_at()))
+        match &self.work {
+            None => Time::NEVER,
+            Some(work) if work.may_send() => Time::ZERO,
+            Some(work) => work.repeat_at.min(work.stalled_at()),
+        }
     }
 
     pub(crate) fn is_stalled(&self, now: Time) -> bool {
@@ -200,6 +202,11 @@ impl Work {
             messages: 0,
             progress: Time::NEVER,
         }
+    }
+
+    /// Whether there is a frame that was not sent, and room for it in flight.
+    fn may_send(&self) -> bool {
+        self.sent < WINDOW && self.sent < self.frames.len()
     }
 
     fn stalled_at(&self) -> Time {

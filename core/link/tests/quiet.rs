@@ -248,6 +248,20 @@ fn a_message_on_an_idle_link_is_a_question() {
     assert!(suspect <= ms(405), "{suspect:?}");
 }
 
+/// Nothing else would wake whoever polls it for half a second.
+#[test]
+fn a_message_on_an_idle_link_is_due_at_once() {
+    let (mut session, now) = resting();
+    answer(&mut session, now);
+    assert!(session.deadline().is_some_and(|at| at > now));
+    session.handle(now, Input::Send(accepted(1)));
+    assert!(session.deadline().is_some_and(|at| at <= now));
+    let sent = session.poll(now);
+    assert!(matches!(sent, Some(Output::Transmit(_))), "{sent:?}");
+    assert_eq!(session.poll(now), None);
+    assert!(session.deadline().is_some_and(|at| at > now));
+}
+
 #[test]
 fn an_idle_link_that_loses_much_lives_and_alarms_seldom() {
     let mut alarms = 0;
