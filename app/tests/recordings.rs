@@ -190,3 +190,15 @@ fn a_broker_without_an_archive_says_so() {
         "{told}"
     );
 }
+
+#[test]
+fn a_file_of_orders_that_makes_no_sense_is_put_aside() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("orders.json"), "[{").unwrap();
+    let broker = broker(&folder.path().display().to_string());
+    assert_eq!(ordered(&broker), [] as [Value; 0]);
+    let wanted = json!({ "name": "a", "topics": ["plant/#"] });
+    assert_eq!(order(&broker, &wanted).0, 201);
+    let aside = folder.path().join("orders.unread");
+    assert_eq!(std::fs::read_to_string(aside).unwrap(), "[{");
+}

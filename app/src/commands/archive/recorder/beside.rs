@@ -58,13 +58,14 @@ impl Beside {
             brokers: vec![broker],
             peer,
             archive,
+            takes_orders: true,
         };
         Ok(Self(Some((Service::start(options, &stop)?, stop))))
     }
 
     /// Takes orders to record topics, if there is a recorder.
     pub(crate) fn orders(&self) -> Option<Arc<Orders>> {
-        self.0.as_ref().map(|(service, _)| service.orders().clone())
+        self.0.as_ref().and_then(|(service, _)| service.orders())
     }
 
     /// Ends it while the caller serves on: its last words are for this very server.

@@ -46,13 +46,15 @@ pub(crate) struct Options {
     pub(crate) peer: Peer,
     /// The archive's folder.
     pub(crate) archive: PathBuf,
+    /// Whether it carries out orders to record topics: of the recorders of an archive one does.
+    pub(crate) takes_orders: bool,
 }
 
 /// A recorder at work; it ends once it is told to.
 #[derive(Debug)]
 pub(crate) struct Service {
     threads: Vec<JoinHandle<()>>,
-    orders: Arc<Orders>,
+    orders: Option<Arc<Orders>>,
 }
 
 /// Serves until the user's patience ends.
@@ -65,6 +67,7 @@ pub(super) fn run(place: &Place, args: &RecorderArgs) -> Result<(), Failure> {
         brokers: args.from.clone(),
         peer: args.peer.clone(),
         archive: place.folder.clone(),
+        takes_orders: false,
     };
     Service::start(options, &stop)?.join();
     Ok(())
@@ -99,18 +102,21 @@ impl Service {
             let stop = stop.clone();
             begin("sangam-desk", Box::new(move || desk.run(&stop)))?;
         }
-        let orders = Arc::new(Orders::read(&options.archive));
-        let (ordered, shelf, until) = (orders.clone(), catalogue.clone(), stop.clone());
-        let work = move || ordered.run(&options, &shelf, &until);
-        begin("sangam-orders", Box::new(work))?;
+        let takes_orders = options.takes_orders;
+        let orders = takes_orders.then(|| Arc::new(Orders::read(&options.archive)));
+        if let Some(orders) = orders.clone() {
+            let (shelf, until) = (catalogue.clone(), stop.clone());
+            let work = move || orders.run(&options, &shelf, &until);
+            begin("sangam-orders", Box::new(work))?;
+        }
         let stop = stop.clone();
         begin("sangam-shelf", Box::new(move || catalogue.run(&stop)))?;
         Ok(Self { threads, orders })
     }
 
-    /// Recordings of topics, which it makes as well.
-    pub(crate) const fn orders(&self) -> &Arc<Orders> {
-        &self.orders
+    /// Recordings of topics, if it takes orders for them.
+    pub(crate) fn orders(&self) -> Option<Arc<Orders>> {
+        self.orders.clone()
     }
 
     /// Waits until everything is put down.

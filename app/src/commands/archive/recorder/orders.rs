@@ -138,8 +138,8 @@ impl Order {
 }
 
 impl Orders {
-    /// Those that stood when the recorder ended last. A file that cannot be read is told of and
-    /// stays.
+    /// Those that stood when the recorder ended last. A file that makes no sense is
+    /// told of and put aside.
     pub(super) fn read(archive: &Path) -> Self {
         let file = archive.join(FILE);
         let orders = match fs::read(&file) {
@@ -148,8 +148,12 @@ impl Orders {
             Err(error) => Err(error.to_string()),
         };
         let orders = orders.unwrap_or_else(|error| {
-            let file = file.display();
-            tracing::error!(%file, %error, "recordings that were ordered are forgotten");
+            let aside = file.with_extension("unread");
+            tracing::error!(file = %file.display(), aside = %aside.display(), %error,
+                "recordings that were ordered are not made");
+            if let Err(error) = fs::rename(&file, &aside) {
+                tracing::error!(%error, "the file of orders cannot be put aside");
+            }
             Vec::new()
         });
         let standing = orders.into_iter().map(|order| {
