@@ -154,6 +154,33 @@ fn a_broker_that_was_killed_goes_on_with_what_was_ordered() {
 }
 
 #[test]
+fn of_brokers_with_one_archive_the_first_takes_orders_and_then_the_next() {
+    let folder = tempfile::tempdir().unwrap();
+    let archive = folder.path().join("archive").display().to_string();
+    let first = broker(&archive);
+    let shift = json!({ "name": "shift", "topics": ["plant/#"], "seconds": 3_600 });
+    assert_eq!(order(&first, &shift).0, 201);
+    let second = broker(&archive);
+    let (status, refused) = order(&second, &json!({ "name": "other", "topics": ["plant/#"] }));
+    let error = refused["error"].as_str().unwrap_or_default();
+    assert!(
+        status == 409 && error.contains("another broker"),
+        "{refused}"
+    );
+    assert_eq!(second.get("/v1/recordings").0, 409);
+    assert_eq!(end(&second, "shift"), 409);
+    until(&first, records);
+    drop(first);
+    let begin = Instant::now();
+    while second.get("/v1/recordings").0 == 409 {
+        assert!(begin.elapsed() < PATIENCE, "nobody takes orders");
+        std::thread::park_timeout(PACE);
+    }
+    until(&second, records);
+    assert_eq!(order(&second, &shift).0, 409, "it stands");
+}
+
+#[test]
 fn an_order_that_makes_no_sense_is_refused_with_the_reason() {
     let folder = tempfile::tempdir().unwrap();
     let broker = broker(&folder.path().display().to_string());

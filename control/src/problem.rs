@@ -1,5 +1,7 @@
 //! Errors of HTTP as JSON that says what to do.
 
+use std::fmt;
+
 use axum::Json;
 use axum::extract::ws::rejection::WebSocketUpgradeRejection;
 use axum::http::StatusCode;
@@ -16,6 +18,12 @@ pub struct Problem {
     hint: String,
     more: Map<String, Value>,
     reason: Option<Reason>,
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.error)
+    }
 }
 
 impl Problem {

@@ -173,8 +173,15 @@ async fn ask<T: Send + 'static>(
     question: impl FnOnce(&Broker) -> T + Send + 'static,
 ) -> Result<T, Problem> {
     let broker = Arc::clone(&state.broker);
-    let answer = tokio::task::spawn_blocking(move || question(&broker)).await;
-    answer.map_err(|_| Problem::internal("the broker did not answer"))
+    waited(move || question(&broker)).await
+}
+
+/// What takes a moment, done where no other request waits for it.
+async fn waited<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, Problem> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.map_err(|error| Problem::internal(format!("it came to no end: {error}")))
 }
 
 async fn nothing_here() -> Problem {

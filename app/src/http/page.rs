@@ -16,7 +16,7 @@ use sangam_control::Problem;
 use sangam_control::openapi::{Answer, Body, Routes, get};
 use serde_json::{Value, json};
 
-use super::{Shared, State};
+use super::{Shared, State, waited};
 
 /// Name and content of every file, if the page was there when this program was built.
 const BUILT_IN: &[(&str, &[u8])] = include!(concat!(env!("OUT_DIR"), "/page.rs"));
@@ -88,8 +88,7 @@ impl Page {
             return Some(found.1.to_vec());
         };
         let path = folder.join(name);
-        let read = tokio::task::spawn_blocking(move || std::fs::read(path));
-        read.await.ok()?.ok()
+        waited(move || std::fs::read(path)).await.ok()?.ok()
     }
 }
 

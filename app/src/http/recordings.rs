@@ -11,7 +11,7 @@ use sangam_control::Problem;
 use serde_json::{Value, json};
 
 use super::sent::Sent;
-use super::{Shared, State, access};
+use super::{Shared, State, access, waited};
 use crate::commands::{Order, Orders};
 
 /// All orders.
@@ -22,7 +22,7 @@ pub(super) async fn list(
 ) -> Result<Json<Value>, Problem> {
     state.access.may_operate(caller, &headers)?;
     let orders = orders(&state)?;
-    let all = beside(move || orders.list()).await?;
+    let all = waited(move || orders.list()).await??;
     Ok(Json(json!({ "recordings": all })))
 }
 
@@ -40,7 +40,7 @@ pub(super) async fn add(
         Problem::bad(format!("no recording: {error}"))
             .hint("such as {\"name\": \"shift\", \"topics\": [\"plant/#\"], \"seconds\": 3600}")
     })?;
-    let facts = beside(move || orders.add(order)).await??;
+    let facts = waited(move || orders.add(order)).await??;
     tracing::info!(name = %facts["name"], %caller, "recording ordered by API");
     Ok((StatusCode::CREATED, Json(facts)).into_response())
 }
@@ -55,7 +55,7 @@ pub(super) async fn remove(
     state.access.may_operate(caller, &headers)?;
     let orders = orders(&state)?;
     let wanted = name.clone();
-    if !beside(move || orders.remove(&wanted)).await?? {
+    if !waited(move || orders.remove(&wanted)).await?? {
         let none = Problem::not_found(format!("no recording {name:?} is ordered"));
         return Err(none.hint("GET /v1/recordings lists them"));
     }
@@ -69,12 +69,4 @@ fn orders(state: &State) -> Result<Arc<Orders>, Problem> {
             "set sessions.archive to a folder, or run `sangam record` or `sangam archive recorder`",
         )
     })
-}
-
-/// The disk is waited for elsewhere.
-async fn beside<T: Send + 'static>(
-    work: impl FnOnce() -> T + Send + 'static,
-) -> Result<T, Problem> {
-    let done = tokio::task::spawn_blocking(work).await;
-    done.map_err(|error| Problem::internal(error.to_string()))
 }

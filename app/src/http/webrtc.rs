@@ -21,7 +21,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::sent::Sent;
-use super::{Shared, State, access, ice};
+use super::{Shared, State, access, ice, waited};
 
 const SDP: &str = "application/sdp";
 const FRAGMENT: &str = "application/trickle-ice-sdpfrag";
@@ -317,7 +317,7 @@ async fn ask<T: Send + 'static>(
         return Err(Problem::not_found("this broker serves no WebRTC")
             .hint("give it an address for that: listen.webrtc in the configuration"));
     };
-    let answer = tokio::task::spawn_blocking(move || question(&gateway)).await;
+    let answer = waited(move || question(&gateway)).await;
     // The library may panic over an offer that nobody thought of: then this thread alone ends.
     let answer = answer.map_err(|_| Problem::bad("the offer cannot be used"))?;
     answer.map_err(refused)

@@ -177,7 +177,7 @@ fn recordings_ordered() -> Routes<Arc<State>> {
         .about("Recordings of topics that are ordered: those that go on, and those to come.")
         .by(Who::Operator)
         .gives(Answer::new(200, "Them.", Body::json("orders")))
-        .fails(&[401, 403, 404]);
+        .fails(&[401, 403, 404, 409]);
     let add = post(ALL, "orderRecording")
         .about("Has topics recorded, from now on or for a time to come.")
         .by(Who::Operator)
@@ -188,7 +188,7 @@ fn recordings_ordered() -> Routes<Arc<State>> {
         .about("Ends it, or takes the order back. What was recorded stays.")
         .by(Who::Operator)
         .gives(Answer::empty(204, "So it is."))
-        .fails(&[401, 403, 404]);
+        .fails(&[401, 403, 404, 409]);
     Routes::new()
         .on(list, recordings::list)
         .on(add, recordings::add)

@@ -103,7 +103,7 @@ impl Service {
             begin("sangam-desk", Box::new(move || desk.run(&stop)))?;
         }
         let takes_orders = options.takes_orders;
-        let orders = takes_orders.then(|| Arc::new(Orders::read(&options.archive)));
+        let orders = takes_orders.then(|| Arc::new(Orders::of(&options.archive)));
         if let Some(orders) = orders.clone() {
             let (shelf, until) = (catalogue.clone(), stop.clone());
             let work = move || orders.run(&options, &shelf, &until);

@@ -1,10 +1,11 @@
 //! Recordings of topics that an operator orders: from now on, or for a time to come.
 //!
 //! Orders stand in a file beside the recordings until they are over, so that a broker which is
-//! started anew goes on with them.
+//! started anew goes on with them. Of the brokers that record into one archive the first takes
+//! them, until its process is gone.
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -25,6 +26,8 @@ use crate::stop::Stop;
 
 /// The file with all orders.
 const FILE: &str = "orders.json";
+/// Locked by whoever carries them out.
+const LOCK: &str = "orders.lock";
 /// Orders that stand at once.
 const ORDERS_MAX: usize = 64;
 /// Filters of one order, and reliable topics.
@@ -62,8 +65,16 @@ pub(crate) struct Order {
 /// All orders.
 #[derive(Debug)]
 pub(crate) struct Orders {
-    file: PathBuf,
-    standing: Mutex<BTreeMap<String, Standing>>,
+    archive: PathBuf,
+    held: Mutex<Held>,
+}
+
+/// What stands, as far as it is ours to know.
+#[derive(Debug, Default)]
+struct Held {
+    /// None while another process carries the orders out: nothing stands then.
+    lock: Option<File>,
+    standing: BTreeMap<String, Standing>,
 }
 
 /// An order and how it is.
@@ -138,38 +149,19 @@ impl Order {
 }
 
 impl Orders {
-    /// Those that stood when the recorder ended last. A file that makes no sense is
-    /// told of and put aside.
-    pub(super) fn read(archive: &Path) -> Self {
-        let file = archive.join(FILE);
-        let orders = match fs::read(&file) {
-            Ok(bytes) => serde_json::from_slice::<Vec<Order>>(&bytes).map_err(|e| e.to_string()),
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(Vec::new()),
-            Err(error) => Err(error.to_string()),
-        };
-        let orders = orders.unwrap_or_else(|error| {
-            let aside = file.with_extension("unread");
-            tracing::error!(file = %file.display(), aside = %aside.display(), %error,
-                "recordings that were ordered are not made");
-            if let Err(error) = fs::rename(&file, &aside) {
-                tracing::error!(%error, "the file of orders cannot be put aside");
-            }
-            Vec::new()
-        });
-        let standing = orders.into_iter().map(|order| {
-            let state = State::Waiting;
-            (order.name.clone(), Standing { order, state })
-        });
+    /// Those of an archive.
+    pub(super) fn of(archive: &Path) -> Self {
         Self {
-            file,
-            standing: Mutex::new(standing.collect()),
+            archive: archive.to_owned(),
+            held: Mutex::default(),
         }
     }
 
     /// Takes an order; what stands then.
     ///
     /// # Errors
-    /// It makes no sense, there is one of this name, there are too many, or the disk refuses it.
+    /// It makes no sense, there is one of this name, there are too many, another broker takes the
+    /// archive's orders, or the disk refuses it.
     pub(crate) fn add(&self, mut order: Order) -> Result<Value, Problem> {
         if let Some(wrong) = order.wrong() {
             return Err(Problem::bad(wrong));
@@ -180,7 +172,7 @@ impl Orders {
             return Err(Problem::bad("it would be over already")
                 .hint("`begin_ms` are milliseconds since 1970, in UTC"));
         }
-        let mut standing = self.held();
+        let standing = &mut self.owned()?.standing;
         if standing.contains_key(&order.name) {
             let message = format!("{:?} is ordered already", order.name);
             return Err(Problem::conflict(message).hint("end it first, or choose another name"));
@@ -196,7 +188,7 @@ impl Orders {
         };
         let (name, facts) = (added.order.name.clone(), added.facts());
         standing.insert(name.clone(), added);
-        if let Err(error) = self.save(&standing) {
+        if let Err(error) = self.save(standing) {
             standing.remove(&name);
             return Err(Problem::internal(format!(
                 "the archive refuses it: {error}"
@@ -209,13 +201,13 @@ impl Orders {
     /// stays.
     ///
     /// # Errors
-    /// The disk refuses it.
+    /// Another broker takes the archive's orders, or the disk refuses it.
     pub(crate) fn remove(&self, name: &str) -> Result<bool, Problem> {
-        let mut standing = self.held();
+        let standing = &mut self.owned()?.standing;
         let Some(removed) = standing.remove(name) else {
             return Ok(false);
         };
-        if let Err(error) = self.save(&standing) {
+        if let Err(error) = self.save(standing) {
             standing.insert(name.to_owned(), removed);
             let message = format!("the archive refuses to forget it: {error}");
             return Err(Problem::internal(message));
@@ -224,9 +216,12 @@ impl Orders {
     }
 
     /// Every order and how it is, by name.
-    #[must_use]
-    pub(crate) fn list(&self) -> Vec<Value> {
-        self.held().values().map(Standing::facts).collect()
+    ///
+    /// # Errors
+    /// Another broker takes the archive's orders, or the disk refuses to tell.
+    pub(crate) fn list(&self) -> Result<Vec<Value>, Problem> {
+        let standing = &self.owned()?.standing;
+        Ok(standing.values().map(Standing::facts).collect())
     }
 
     /// Does what is ordered, until it is told to stop.
@@ -237,7 +232,15 @@ impl Orders {
         stop: &Stop,
     ) {
         let mut running: BTreeMap<String, Running> = BTreeMap::new();
+        let mut told = false;
         while !stop.is_set() {
+            // Whoever had them may be gone. Before anything was recorded there is nothing to do.
+            if self.archive.is_dir()
+                && let Err(problem) = self.owned().map(drop)
+                && !std::mem::replace(&mut told, true)
+            {
+                tracing::warn!(%problem, "no orders to record are taken");
+            }
             self.reap(&mut running, catalogue);
             self.begin(&mut running, options);
             thread::park_timeout(TURN);
@@ -253,11 +256,12 @@ impl Orders {
     /// Ends what is over or no longer ordered, and notes what has ended by itself.
     fn reap(&self, running: &mut BTreeMap<String, Running>, catalogue: &Catalogue) {
         let now = now_ms();
-        let mut standing = self.held();
+        let mut held = self.held();
+        let standing = &mut held.standing;
         let before = standing.len();
         standing.retain(|_, one| !one.order.is_over(now));
         if standing.len() < before
-            && let Err(error) = self.save(&standing)
+            && let Err(error) = self.save(standing)
         {
             tracing::warn!(%error, "what is over is still in the file of orders");
         }
@@ -270,25 +274,26 @@ impl Orders {
                 one.stop.set();
             }
         }
-        drop(standing);
+        drop(held);
         let finished = running.iter().filter(|(_, one)| one.thread.is_finished());
         let finished: Vec<_> = finished.map(|(name, _)| name.clone()).collect();
         for name in finished {
             let Some(one) = running.remove(&name) else {
                 continue;
             };
+            let order = one.order.clone();
             let failed = ended(&name, one);
             catalogue.changed();
-            if let (Some(failed), Some(one)) = (failed, self.held().get_mut(&name)) {
-                one.state = State::Failed(failed, Instant::now() + AGAIN);
+            if let Some(failed) = failed {
+                self.note(&order, State::Failed(failed, Instant::now() + AGAIN));
             }
         }
     }
 
     fn begin(self: &Arc<Self>, running: &mut BTreeMap<String, Running>, options: &Arc<Options>) {
         let now = now_ms();
-        let mut standing = self.held();
-        for (name, one) in standing.iter_mut() {
+        let mut held = self.held();
+        for (name, one) in &mut held.standing {
             let rests = matches!(&one.state, State::Failed(_, until) if Instant::now() < *until);
             if running.contains_key(name) || !one.order.is_due(now) || rests {
                 continue;
@@ -340,8 +345,8 @@ impl Orders {
     }
 
     fn note(&self, order: &Order, state: State) {
-        let mut standing = self.held();
-        let one = standing.get_mut(&order.name);
+        let mut held = self.held();
+        let one = held.standing.get_mut(&order.name);
         if let Some(one) = one.filter(|one| one.order == *order) {
             one.state = state;
         }
@@ -350,14 +355,21 @@ impl Orders {
     fn save(&self, standing: &BTreeMap<String, Standing>) -> std::io::Result<()> {
         let orders: Vec<&Order> = standing.values().map(|one| &one.order).collect();
         let bytes = serde_json::to_vec_pretty(&orders)?;
-        if let Some(folder) = self.file.parent() {
-            fs::create_dir_all(folder)?;
-        }
-        write(&self.file, &bytes, Readers::All)
+        write(&self.archive.join(FILE), &bytes, Readers::All)
     }
 
-    fn held(&self) -> MutexGuard<'_, BTreeMap<String, Standing>> {
-        self.standing.lock().unwrap_or_else(PoisonError::into_inner)
+    /// What stands, once this process alone may change it.
+    fn owned(&self) -> Result<MutexGuard<'_, Held>, Problem> {
+        let mut held = self.held();
+        if held.lock.is_none() {
+            held.lock = Some(lock(&self.archive)?);
+            held.standing = read(&self.archive.join(FILE));
+        }
+        Ok(held)
+    }
+
+    fn held(&self) -> MutexGuard<'_, Held> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -389,6 +401,46 @@ impl Standing {
         }
         facts
     }
+}
+
+fn lock(archive: &Path) -> Result<File, Problem> {
+    let refused = |error| Problem::internal(format!("the archive refuses it: {error}"));
+    fs::create_dir_all(archive).map_err(refused)?;
+    let mut options = OpenOptions::new();
+    let options = options.create(true).truncate(false).write(true);
+    let file = options.open(archive.join(LOCK)).map_err(refused)?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => {
+            let message = "another broker takes the orders of this archive";
+            Err(Problem::conflict(message).hint("ask that one, or name another sessions.archive"))
+        }
+        Err(TryLockError::Error(error)) => Err(refused(error)),
+    }
+}
+
+/// The orders that stood when somebody had them last. A file that makes no sense is told of and
+/// put aside.
+fn read(file: &Path) -> BTreeMap<String, Standing> {
+    let orders = match fs::read(file) {
+        Ok(bytes) => serde_json::from_slice::<Vec<Order>>(&bytes).map_err(|e| e.to_string()),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(Vec::new()),
+        Err(error) => Err(error.to_string()),
+    };
+    let orders = orders.unwrap_or_else(|error| {
+        let aside = file.with_extension("unread");
+        tracing::error!(file = %file.display(), aside = %aside.display(), %error,
+            "recordings that were ordered are not made");
+        if let Err(error) = fs::rename(file, &aside) {
+            tracing::error!(%error, "the file of orders cannot be put aside");
+        }
+        Vec::new()
+    });
+    let standing = orders.into_iter().map(|order| {
+        let state = State::Waiting;
+        (order.name.clone(), Standing { order, state })
+    });
+    standing.collect()
 }
 
 /// A recording has ended; why, if it failed.
