@@ -46,6 +46,8 @@ pub const PLAYED_MAX: usize = 32;
 pub const SAID_MAX: usize = 20;
 /// Annotations of one recording.
 pub const ANNOTATIONS_MAX: usize = 200;
+/// Those of one name among them, so that nobody takes all.
+pub const ANNOTATIONS_OF_ONE_MAX: usize = 50;
 /// Bytes of one.
 pub const ANNOTATION_LEN_MAX: usize = 500;
 /// Annotations that a player may tell at once.

@@ -477,3 +477,19 @@ fn what_was_said_before_is_recalled_once_and_within_bounds() {
     let full = meeting.ask(chair, annotate("one more", None));
     assert_eq!(full.unwrap_err().code(), "full");
 }
+
+#[test]
+fn nobody_takes_all_annotations_of_a_recording() {
+    let mut meeting = Meeting::new();
+    let chair = meeting.join("chair", Role::Chair);
+    let anna = meeting.join("anna", Role::Participant);
+    meeting.watch(chair);
+    for number in 0..limits::ANNOTATIONS_OF_ONE_MAX {
+        meeting.wait(1_000);
+        let one = annotate(&format!("number {number}"), Some(0));
+        meeting.ask(anna, one).unwrap();
+    }
+    let full = meeting.ask(anna, annotate("one more", Some(0)));
+    assert_eq!(full.unwrap_err().code(), "full");
+    meeting.ask(chair, annotate("mine", Some(0))).unwrap();
+}

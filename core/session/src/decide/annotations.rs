@@ -1,6 +1,6 @@
 //! What people say of a recording while they watch it.
 
-use crate::limits::{ANNOTATIONS_MAX, UNKEPT_MAX};
+use crate::limits::{ANNOTATIONS_MAX, ANNOTATIONS_OF_ONE_MAX, UNKEPT_MAX};
 use crate::recording::is_annotation;
 use crate::{Annotation, Caller, Event, Machine, Refusal};
 
@@ -30,6 +30,12 @@ impl Machine {
             let what = "annotations of this recording";
             return Err(Refusal::Full(what, ANNOTATIONS_MAX));
         }
+        let name = self.known(from)?.name.clone();
+        let said = self.session.annotations.iter();
+        if said.filter(|one| one.name == name).count() >= ANNOTATIONS_OF_ONE_MAX {
+            let what = "annotations of this recording by one person";
+            return Err(Refusal::Full(what, ANNOTATIONS_OF_ONE_MAX));
+        }
         if self.session.unkept.len() >= UNKEPT_MAX {
             let what = "annotations that no recorder has written down";
             return Err(Refusal::Full(what, UNKEPT_MAX));
@@ -39,7 +45,7 @@ impl Machine {
             position_ms,
             said_ms: self.now_ms,
             number: self.session.seq + 1,
-            name: self.known(from)?.name.clone(),
+            name,
             text: text.trim().to_owned(),
         };
         self.emit(Event::Annotated { from, annotation });
