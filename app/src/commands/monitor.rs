@@ -14,8 +14,8 @@ use sangam_client::{Address, Buffers, Client, ClientOptions};
 use sangam_control::monitor::http::{View, routes};
 use sangam_control::monitor::threshold::{Action, Rule, Thresholds};
 use sangam_control::monitor::{
-    Aggregate, BrokerReport, Clocks, Heard, Listener, Network, PlanCounts, Reporter, parts,
-    prometheus,
+    Aggregate, BrokerReport, Clocks, Heard, Listener, Network, PlanCounts, Reporter, Reports,
+    Teller, parts, prometheus,
 };
 use sangam_model::{BrokerId, Time};
 use serde_json::json;
@@ -168,7 +168,8 @@ impl Node {
                     let now = self.now();
                     self.aggregate().merge(now, *report, via.as_deref());
                 }
-                Some(Heard::Merged(event, head)) => self.merge(&event, &head),
+                Some(Heard::Merged(event, head)) => self.merge(&event, Teller::Head(&head)),
+                Some(Heard::Measured(event, broker)) => self.merge(&event, Teller::Broker(broker)),
                 Some(Heard::Nonsense) => self.aggregate().refuse(),
                 Some(Heard::Up) => tracing::info!(broker, "listening"),
                 Some(Heard::Down(reason)) => tracing::warn!(broker, %reason, "not listening"),
@@ -180,12 +181,12 @@ impl Node {
         }
     }
 
-    fn merge(&self, event: &[u8], head: &str) {
+    fn merge(&self, event: &[u8], teller: Teller<'_>) {
         let now = self.now();
         match sangam_digest::decode(now, event) {
-            Ok(merged) => self.aggregate().merge_cell(now, merged, head),
+            Ok(merged) => self.aggregate().merge_digests(now, merged, teller),
             Err(error) => {
-                tracing::debug!(head, %error, "what was merged cannot be read");
+                tracing::debug!(?teller, %error, "digests cannot be read");
                 self.aggregate().refuse();
             }
         }
@@ -253,7 +254,7 @@ impl Node {
         };
         for report in &reports {
             reached = Some(report.broker);
-            reporter.report(report);
+            reporter.report(now, report);
         }
         reached
     }
@@ -270,7 +271,7 @@ impl Threads {
         let mut threads = Vec::new();
         for broker in &args.broker {
             let (client, pass) = connect(broker, args)?;
-            let listener = Listener::new(client, args.reports.into()).map_err(failure)?;
+            let listener = Listener::new(client, reports(args)).map_err(failure)?;
             let (node, broker) = (Arc::clone(node), broker.to_string());
             threads.push(thread::spawn(move || node.listen(listener, pass, &broker)));
         }
@@ -300,6 +301,15 @@ impl Drop for Threads {
                 tracing::error!("a thread of the aggregation node had panicked");
             }
         }
+    }
+}
+
+/// A scheduler wants links' figures each second and nothing else, unless it is told otherwise or
+/// passes reports on.
+fn reports(args: &MonitorArgs) -> Reports {
+    match (args.reports.into(), args.schedule) {
+        (Reports::Auto, Some(_)) if !args.publish => Reports::Measured,
+        (reports, _) => reports,
     }
 }
 

@@ -153,11 +153,12 @@ impl Watch {
             self.place.look(&broker, &report);
             // Not the last to let it go, as that would stop the broker from this thread.
             drop(broker);
-            reporter.report(&report);
-            if let Err(error) = desk.tell(clock::now(), &report, self.place.plan()) {
+            let now = clock::now();
+            reporter.report(now, &report);
+            if let Err(error) = desk.tell(now, &report, self.place.plan()) {
                 tracing::debug!(%error, "a digest cannot be told");
             }
-            self.thresholds.handle(clock::now(), &report);
+            self.thresholds.handle(now, &report);
             while let Some(alert) = self.thresholds.poll() {
                 reporter.alert(&json(&alert));
                 self.follow.act(&self.thresholds, &alert);

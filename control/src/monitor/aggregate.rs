@@ -31,6 +31,15 @@ pub struct Aggregate {
     told: BTreeMap<String, (u64, Time)>,
 }
 
+/// Who tells digests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Teller<'a> {
+    /// The head of a cell, by its name: of its brokers, seldom.
+    Head(&'a str),
+    /// A broker of itself, each second.
+    Broker(BrokerId),
+}
+
 #[derive(Debug)]
 struct Entry {
     report: BrokerReport,
@@ -91,12 +100,22 @@ impl Aggregate {
         true
     }
 
-    /// Takes what the head of a cell told; `via` names it.
-    pub fn merge_cell(&mut self, now: Time, merged: Merged, via: &str) {
-        if self.told.len() < BROKERS_MAX || self.told.contains_key(via) {
+    /// Takes digests. Those in which a broker speaks of another are refused.
+    pub fn merge_digests(&mut self, now: Time, merged: Merged, teller: Teller<'_>) {
+        let via = match teller {
+            Teller::Head(via) => Some(via),
+            Teller::Broker(_) => None,
+        };
+        if let Some(via) = via
+            && (self.told.len() < BROKERS_MAX || self.told.contains_key(via))
+        {
             self.told.insert(via.to_owned(), (merged.brokers, now));
         }
         for row in merged.rows {
+            if !teller.may_tell(&row) {
+                self.refused.malformed += 1;
+                continue;
+            }
             match row {
                 Row::Digest(digest) => self.merge_digest(now, &digest, via),
                 Row::Beat(alive) => {
@@ -110,7 +129,7 @@ impl Aggregate {
         }
     }
 
-    fn merge_digest(&mut self, now: Time, digest: &Digest, via: &str) {
+    fn merge_digest(&mut self, now: Time, digest: &Digest, via: Option<&str>) {
         let Some(known) = self.brokers.get_mut(&digest.broker) else {
             self.first_digest(now, digest, via);
             return;
@@ -128,13 +147,13 @@ impl Aggregate {
         };
         if news {
             known.alive = known.alive.max(digest.at);
-            known.via = Some(via.to_owned());
+            known.via = via.map(str::to_owned);
         } else {
             self.refused.outdated += 1;
         }
     }
 
-    fn first_digest(&mut self, now: Time, digest: &Digest, via: &str) {
+    fn first_digest(&mut self, now: Time, digest: &Digest, via: Option<&str>) {
         // Links alone say too little of a broker, and the whole follows.
         if digest.figures.is_none() || now.since(digest.at) >= FORGET_AFTER {
             self.refused.outdated += 1;
@@ -147,7 +166,7 @@ impl Aggregate {
                 alive: digest.at,
                 links_at: digest.links.iter().map(|link| link.at).collect(),
                 detail: None,
-                via: Some(via.to_owned()),
+                via: via.map(str::to_owned),
             };
             self.brokers.insert(digest.broker, entry);
         }
@@ -223,9 +242,9 @@ impl Aggregate {
     #[must_use]
     pub fn network(&self, now: Time, name: &str, unix_ms: u64) -> Network {
         let patience = self.patience();
-        let stale = |entry: &Entry| match entry.detail {
-            Some(_) => now.since(entry.alive) > STALE_AFTER,
-            None => now.since(entry.alive) > patience,
+        let stale = |entry: &Entry| match entry.is_of_cell() {
+            true => now.since(entry.alive) > patience,
+            false => now.since(entry.alive) > STALE_AFTER,
         };
         let own = clocks::offset(unix_ms, now);
         let clock = |entry: &Entry| {
@@ -259,7 +278,22 @@ impl Aggregate {
     }
 }
 
+impl Teller<'_> {
+    fn may_tell(self, row: &Row) -> bool {
+        match (self, row) {
+            (Self::Head(_), _) => true,
+            (Self::Broker(broker), Row::Digest(digest)) => digest.broker == broker,
+            (Self::Broker(_), Row::Beat(_)) => false,
+        }
+    }
+}
+
 impl Entry {
+    /// Whether it is told seldom, by the head of a cell.
+    fn is_of_cell(&self) -> bool {
+        self.detail.is_none() && self.via.is_some()
+    }
+
     /// Whether a report that was sent then is news.
     fn yields_to(&self, now: Time, sent: Time, report: &BrokerReport) -> bool {
         let stale = now.since(self.alive) > STALE_AFTER && sent > self.sent;

@@ -9,7 +9,7 @@ use sangam_model::{BrokerId, Filter, MediaInfo, StreamId, Time, Topic};
 use sangam_route::Cell;
 use sangam_wire::Event;
 
-use super::aggregate::Aggregate;
+use super::aggregate::{Aggregate, Teller};
 use super::clocks::Clocks;
 use super::report::{BrokerReport, parse_id};
 use super::{CELL, MERGED, digest};
@@ -232,7 +232,7 @@ impl Head {
         let brokers = self.plan.brokers;
         let rows = vec![row.clone()];
         let merged = sangam_digest::Merged { brokers, rows };
-        self.aggregate.merge_cell(now, merged, "");
+        self.aggregate.merge_digests(now, merged, Teller::Head(""));
         self.merger.hear(now, row);
     }
 

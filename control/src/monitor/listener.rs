@@ -10,7 +10,7 @@ use sangam_wire::{Event, Refusal};
 
 use super::parts::{Joiner, Part};
 use super::report::{BrokerReport, parse_id};
-use super::{AGGREGATES, MERGED, REPORTS};
+use super::{AGGREGATES, MEASURED, MERGED, REPORTS};
 
 /// Streams listened to at most: every broker's of a full [`super::Aggregate`], and aggregates.
 const SOURCES_MAX: usize = 8_192;
@@ -34,6 +34,8 @@ pub enum Reports {
     Full,
     /// What cells merge.
     Merged,
+    /// How each broker's links are, each second: what a scheduler needs.
+    Measured,
 }
 
 /// A client that subscribed to reports and aggregates.
@@ -63,6 +65,7 @@ enum Kind {
     Aggregate(Arc<str>),
     /// By the broker that is its head.
     Cell(Arc<str>),
+    Measured(BrokerId),
 }
 
 /// What a [`Listener`] hears.
@@ -73,6 +76,8 @@ pub enum Heard {
     Report(Box<BrokerReport>, Option<Arc<str>>),
     /// What the head of a cell merged, for [`sangam_digest::decode`], and who that is.
     Merged(Vec<u8>, Arc<str>),
+    /// What a broker tells of its links, for [`sangam_digest::decode`], and which one that is.
+    Measured(Vec<u8>, BrokerId),
     /// An event on a report's topic that is none.
     Nonsense,
     /// The link to the broker is up.
@@ -91,9 +96,14 @@ impl Listener {
     /// # Errors
     /// As [`Client::subscribe`].
     pub fn new(client: Client, reports: Reports) -> Result<Self, ClientError> {
-        client.subscribe(&all_of(AGGREGATES))?;
-        if reports != Reports::Full {
-            client.subscribe(&all_of(MERGED))?;
+        let of_kind: &[&str] = match reports {
+            Reports::Auto | Reports::Merged => &[AGGREGATES, MERGED],
+            Reports::Full => &[AGGREGATES],
+            // Whoever wants nothing else does not want reports that are passed on either.
+            Reports::Measured => &[MEASURED],
+        };
+        for topic in of_kind {
+            client.subscribe(&all_of(topic))?;
         }
         let mut listener = Self {
             client,
@@ -195,10 +205,12 @@ impl Listener {
             return;
         }
         let name = |of: &str| topic.as_str().strip_prefix(of)?.strip_prefix('/');
+        // Only the broker where it enters the network speaks of itself.
+        let own = |id: &str| parse_id(id).filter(|id| *id == stream.broker());
         let kind = if let Some(id) = name(REPORTS) {
-            // Only the broker where it enters the network speaks of itself.
-            let broker = parse_id(id).filter(|id| *id == stream.broker());
-            broker.map(Kind::Broker)
+            own(id).map(Kind::Broker)
+        } else if let Some(id) = name(MEASURED) {
+            own(id).map(Kind::Measured)
         } else if name(MERGED).is_some() {
             Some(Kind::Cell(stream.broker().to_string().into()))
         } else {
@@ -217,6 +229,9 @@ impl Listener {
             // Its announcement follows.
             return Heard::Nothing;
         };
+        if let Kind::Measured(broker) = source.kind {
+            return Heard::Measured(event.payload.to_vec(), broker);
+        }
         if let Kind::Cell(head) = &source.kind {
             let head = Arc::clone(head);
             let Some(brokers) = sangam_digest::brokers(event.payload) else {
@@ -246,8 +261,10 @@ impl Source {
     fn take(&mut self, part: Part) -> Heard {
         let broker = part.report.broker;
         let via = match &self.kind {
-            Kind::Broker(known) if *known != broker => return Heard::Nonsense,
-            Kind::Broker(_) => None,
+            Kind::Broker(known) | Kind::Measured(known) if *known != broker => {
+                return Heard::Nonsense;
+            }
+            Kind::Broker(_) | Kind::Measured(_) => None,
             Kind::Aggregate(name) | Kind::Cell(name) => Some(name.clone()),
         };
         if self.joiners.len() >= UNFINISHED_MAX && !self.joiners.contains_key(&broker) {

@@ -17,6 +17,7 @@ mod digests;
 mod graph;
 pub mod http;
 mod listener;
+mod measured;
 mod measures;
 mod network;
 pub mod parts;
@@ -29,7 +30,7 @@ pub mod webhook;
 pub mod xml;
 pub mod xpath;
 
-pub use aggregate::{Aggregate, BROKERS_MAX, FORGET_AFTER, Refused, STALE_AFTER};
+pub use aggregate::{Aggregate, BROKERS_MAX, FORGET_AFTER, Refused, STALE_AFTER, Teller};
 pub use cell::{CellPlan, Desk};
 pub use clocks::{CLOCK_TOLERANCE, Clocks};
 pub use digests::digest;
@@ -46,6 +47,8 @@ pub use reporter::Reporter;
 
 /// Topic of one broker's reports, without the broker.
 pub const REPORTS: &str = "$sangam/monitor";
+/// Topic of one broker's digests, each second, without the broker.
+pub const MEASURED: &str = "$sangam/measured";
 /// Topic of what the heads of cells merge, without the cell.
 pub const MERGED: &str = "$sangam/merged";
 /// First two levels of the topics on which the brokers of a cell tell its head their digests,

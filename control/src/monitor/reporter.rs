@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use sangam_client::{Client, ClientError, Outgoing, Publisher};
-use sangam_model::{BrokerId, MediaInfo, StreamId, Topic};
+use sangam_model::{BrokerId, MediaInfo, StreamId, Time, Topic};
 
+use super::measured::Measured;
 use super::report::BrokerReport;
-use super::{AGGREGATES, ALERTS, PLANS, REPORTS, parts};
+use super::{AGGREGATES, ALERTS, MEASURED, PLANS, REPORTS, parts};
 
 /// How long the broker may take to accept a publication.
 const ANSWER: Duration = Duration::from_secs(5);
@@ -16,6 +17,8 @@ const ANSWER: Duration = Duration::from_secs(5);
 pub struct Reporter {
     client: Client,
     reports: Publisher,
+    /// Of a broker: what it tells schedulers.
+    measured: Option<(Publisher, Measured)>,
     alerts: Topic,
     /// Most brokers never have one.
     alerting: Option<Publisher>,
@@ -27,7 +30,12 @@ impl Reporter {
     /// # Errors
     /// The broker does not take the publication.
     pub fn of_broker(client: Client, broker: BrokerId) -> Result<Self, ClientError> {
-        Self::new(client, REPORTS, &broker.to_string())
+        let name = broker.to_string();
+        let mut reporter = Self::new(client, REPORTS, &name)?;
+        let topic = under(MEASURED, &name);
+        let publisher = reporter.client.publish(&topic, MediaInfo::data(), ANSWER)?;
+        reporter.measured = Some((publisher, Measured::default()));
+        Ok(reporter)
     }
 
     /// Reports that an aggregation node passes on, under its name (one level of a topic).
@@ -47,21 +55,22 @@ impl Reporter {
     }
 
     fn new(mut client: Client, above: &str, name: &str) -> Result<Self, ClientError> {
-        let under = |above: &str| {
-            let topic = Topic::new(&format!("{above}/{name}"));
-            topic.expect("broker ids and checked names are levels of a topic")
-        };
-        let reports = client.publish(&under(above), MediaInfo::data(), ANSWER)?;
+        let reports = client.publish(&under(above, name), MediaInfo::data(), ANSWER)?;
         Ok(Self {
             client,
             reports,
-            alerts: under(ALERTS),
+            measured: None,
+            alerts: under(ALERTS, name),
             alerting: None,
         })
     }
 
-    /// Publishes a report; what cannot leave is dropped, the next one says more.
-    pub fn report(&mut self, report: &BrokerReport) {
+    /// Publishes a report that was measured now; what cannot leave is dropped, the next one says
+    /// more.
+    pub fn report(&mut self, now: Time, report: &BrokerReport) {
+        if let Some((publisher, measured)) = &mut self.measured {
+            send(publisher, &measured.tell(now, report));
+        }
         for payload in parts::cut(report) {
             send(&mut self.reports, &payload);
         }
@@ -103,6 +112,11 @@ impl Reporter {
         while self.client.try_recv().is_some() {}
         !self.client.is_closed()
     }
+}
+
+fn under(above: &str, name: &str) -> Topic {
+    let topic = Topic::new(&format!("{above}/{name}"));
+    topic.expect("broker ids and checked names are levels of a topic")
 }
 
 fn send(publisher: &mut Publisher, payload: &[u8]) {

@@ -57,6 +57,17 @@ impl fmt::Display for DecodeError {
 
 impl core::error::Error for DecodeError {}
 
+impl Merged {
+    /// The event's content, with ages as of `now`: longer than [`EVENT_LEN_MAX`] only if more is
+    /// told than one broker's digest.
+    #[must_use]
+    pub fn encode(&self, now: Time) -> Vec<u8> {
+        let mut out = header(self.brokers);
+        self.rows.iter().for_each(|row| encode(&mut out, now, row));
+        out
+    }
+}
+
 /// Begins an event.
 #[must_use]
 pub(crate) fn header(brokers: u64) -> Vec<u8> {
@@ -343,10 +354,11 @@ mod tests {
     }
 
     fn event(rows: &[Row]) -> Vec<u8> {
-        let mut out = header(1_000);
-        let now = Time::from_millis(10_000);
-        rows.iter().for_each(|row| encode(&mut out, now, row));
-        out
+        let merged = Merged {
+            brokers: 1_000,
+            rows: rows.to_vec(),
+        };
+        merged.encode(Time::from_millis(10_000))
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use sangam_control::monitor::{Aggregate, Heard, Listener, Network, parse_id};
+use sangam_control::monitor::{Aggregate, Heard, Listener, Network, Teller, parse_id};
 use sangam_model::{BrokerId, Time};
 
 use crate::cli::NetArgs;
@@ -60,7 +60,10 @@ impl Ear {
                 Some(Heard::Merged(event, head)) => {
                     let now = self.now();
                     match sangam_digest::decode(now, &event) {
-                        Ok(merged) => self.aggregate.merge_cell(now, merged, &head),
+                        Ok(merged) => {
+                            self.aggregate
+                                .merge_digests(now, merged, Teller::Head(&head))
+                        }
                         Err(_) => self.aggregate.refuse(),
                     }
                 }

@@ -114,6 +114,8 @@ fn the_summary_adds_up() {
     );
 }
 
+const HEAD: Teller<'_> = Teller::Head("head");
+
 fn cell(rows: Vec<Row>) -> Merged {
     Merged { brokers: 40, rows }
 }
@@ -136,17 +138,17 @@ fn of(broker: u32, number: u64, at: Time) -> Digest {
 #[test]
 fn digests_tell_the_age_of_each_figure_and_beats_who_lives() {
     let mut aggregate = Aggregate::default();
-    aggregate.merge_cell(s(0), cell(vec![Row::Digest(of(1, 5, s(0)))]), "head");
+    aggregate.merge_digests(s(0), cell(vec![Row::Digest(of(1, 5, s(0)))]), HEAD);
     let mut down = of(1, 9, s(4));
     down.figures = None;
     down.links.remove(0);
     down.links[0].figures[sangam_digest::link::UP] = Some(0);
     down.links[0].way = Default::default();
-    aggregate.merge_cell(s(5), cell(vec![Row::Digest(down)]), "head");
-    aggregate.merge_cell(
+    aggregate.merge_digests(s(5), cell(vec![Row::Digest(down)]), HEAD);
+    aggregate.merge_digests(
         s(20),
         cell(vec![Row::Beat(vec![(BrokerId(1), s(19))])]),
-        "head",
+        HEAD,
     );
 
     let view = aggregate.network(s(20), "test", 0).brokers.remove(0);
@@ -167,21 +169,52 @@ fn digests_tell_the_age_of_each_figure_and_beats_who_lives() {
 }
 
 #[test]
+fn a_broker_tells_digests_of_itself_each_second_and_is_soon_stale_without() {
+    let mut aggregate = Aggregate::default();
+    let teller = Teller::Broker(BrokerId(1));
+    let tell = |aggregate: &mut Aggregate, at: Time, digest: Digest| {
+        aggregate.merge_digests(at, cell(vec![Row::Digest(digest)]), teller);
+    };
+    tell(&mut aggregate, s(0), of(1, 5, s(0)));
+    let mut measured = of(1, 6, s(1));
+    measured.figures = None;
+    measured.links[0].figures[sangam_digest::link::RTT_US] = Some(7_000);
+    tell(&mut aggregate, s(1), measured);
+    let view = aggregate.network(s(2), "test", 0).brokers.remove(0);
+    let links = view
+        .report
+        .links
+        .iter()
+        .map(|link| (link.rtt_us, link.age_ms));
+    let links: Vec<_> = links.collect();
+    assert_eq!(links, [(Some(7_000), 1_000), (None, 1_000)]);
+    assert_eq!((view.digest, view.via), (true, None));
+
+    tell(&mut aggregate, s(3), of(2, 1, s(3)));
+    let beat = cell(vec![Row::Beat(vec![(BrokerId(1), s(3))])]);
+    aggregate.merge_digests(s(3), beat, teller);
+    assert_eq!((aggregate.len(), aggregate.refused().malformed), (1, 2));
+
+    let stale = |second| aggregate.network(s(second), "test", 0).brokers[0].stale;
+    assert!(!stale(6) && stale(7));
+}
+
+#[test]
 fn a_full_report_says_more_than_the_digest_of_the_same_moment() {
     let mut aggregate = Aggregate::default();
-    aggregate.merge_cell(s(1), cell(vec![Row::Digest(of(1, 5, s(1)))]), "head");
+    aggregate.merge_digests(s(1), cell(vec![Row::Digest(of(1, 5, s(1)))]), HEAD);
     assert!(!aggregate.is_detailed(s(1)));
     let full = BrokerReport {
         interest: vec!["demo/#".to_owned()],
         ..report(1, 5)
     };
     assert!(aggregate.merge(s(1), full, None));
-    aggregate.merge_cell(s(2), cell(vec![Row::Digest(of(1, 6, s(2)))]), "head");
+    aggregate.merge_digests(s(2), cell(vec![Row::Digest(of(1, 6, s(2)))]), HEAD);
     assert!(
         aggregate.is_detailed(s(2)),
         "while full reports come digests are not needed"
     );
-    aggregate.merge_cell(s(9), cell(vec![Row::Digest(of(1, 13, s(9)))]), "head");
+    aggregate.merge_digests(s(9), cell(vec![Row::Digest(of(1, 13, s(9)))]), HEAD);
     let view = aggregate.network(s(9), "test", 0).brokers.remove(0);
     assert_eq!((view.digest, view.report.number), (true, 13));
     assert!(view.report.interest.is_empty(), "of long ago");
@@ -195,12 +228,12 @@ fn a_full_report_says_more_than_the_digest_of_the_same_moment() {
 #[test]
 fn the_head_that_knows_most_says_how_many_brokers_there_are() {
     let mut aggregate = Aggregate::default();
-    aggregate.merge_cell(s(0), cell(Vec::new()), "head");
+    aggregate.merge_digests(s(0), cell(Vec::new()), HEAD);
     let part = Merged {
         brokers: 3,
         rows: Vec::new(),
     };
-    aggregate.merge_cell(s(30), part, "another");
+    aggregate.merge_digests(s(30), part, Teller::Head("another"));
     assert_eq!(aggregate.told(), 40);
     aggregate.expire(s(60));
     assert_eq!(aggregate.told(), 3);
