@@ -112,7 +112,7 @@ fn change(report: &mut Report, plan: &Plan, of: &str) -> Result<u64, Error> {
     let more = ["--no-admission", "--move-rate", "0", "--scrub-rate", "0"];
     let server = Server::start((&stand, 0), &archive.folder, 2 * plan.streams + 16, &more)?;
     let mut ramp = Ramp::new(&stand, &shelf, vec![server])?.staying(plan.stay);
-    ramp.fill(plan.streams);
+    ramp.fill(plan.streams)?;
     let begun = Instant::now();
     let mut sums = Vec::new();
     sums.push(quiet(report, &mut ramp, (plan, begun), "before")?);

@@ -90,7 +90,7 @@ fn kill(plan: &Plan) -> Result<Found, Error> {
     let shelf = Shelf::put(folder.path(), plan.kind.trace(), plan.shelf, &to)?;
     let stay = (plan.calm + plan.watch).as_secs_f64() * 1.5;
     let mut ramp = Ramp::new(&stand, &shelf, servers)?.staying(stay);
-    ramp.fill(plan.viewers);
+    ramp.fill(plan.viewers)?;
     ramp.measure(plan.calm)?;
     let victim = plan.nodes - 1;
     let before = ramp.looks(victim)?;

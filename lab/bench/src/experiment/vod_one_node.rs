@@ -21,6 +21,8 @@ use crate::vod::{BUFFER, Quota, Ramp, SETTLE, Server, Shelf, Stand, Step};
 const OTHER_SECONDS: u64 = 120;
 /// Of the paper's network, with all headers.
 pub(super) const CAP_MBPS: u32 = 100;
+/// What a server behind it is told: `--bandwidth` leaves a tenth for headers and peaks.
+pub(super) const BANDWIDTH: &str = "88";
 /// Of one processor, for each server. A quarter of what the fastest processors of the paper's time
 /// could do is plenty: the cap is to be the bottleneck, as it was there.
 pub(super) const QUOTA_PERCENT: f64 = 20.0;
@@ -77,7 +79,8 @@ fn capped(kind: Kind, shelf: &Shelf, step: Duration) -> Result<Report, Error> {
     stand.cap(CAP_MBPS)?;
     let quota = Quota::new(QUOTA_PERCENT)?;
     let most = kind.viewers(FEW_MAX);
-    let server = Server::start((&stand, 0), &shelf.folder, 2 * most.max(128), &[])?;
+    let more = ["--bandwidth", BANDWIDTH, "--no-admission"];
+    let server = Server::start((&stand, 0), &shelf.folder, 2 * most.max(128), &more)?;
     server.keep_to(&quota)?;
     let mut ramp = Ramp::new(&stand, shelf, vec![server])?;
     let more = kind.viewers(1);
@@ -220,10 +223,15 @@ fn notes(kind: Kind, shelf: &Shelf, step: Duration) -> Vec<String> {
             SETTLE.as_secs(),
             PAPERS_STEP as f64 / (step + SETTLE).as_secs_f64()
         ),
+        "`viewers` are those to whom a film comes as the step begins; others come for those who \
+         have all of theirs."
+            .to_owned(),
         "`viewer_mbps` is the mean over viewers of what came of the film; `wanted_mbps` what the \
-         server's pace for the same places of the films is. `viewers_max` is the last number \
-         for which, as for all before it, at least 99 % of that came and nobody starved. \
-         `starved` counts viewers that ran out of film in the step."
+         server's pace for the same places of the films is, less what viewers with enough in \
+         their buffers asked to be left out. `viewers_max` is the last number for which, as for \
+         all before it, at least 99 % of that came, nobody starved, and less than 0.1 % of the \
+         packets were missing when they were to be played (`lost`). `starved` counts viewers \
+         that ran out of film in the step."
             .to_owned(),
     ]
 }

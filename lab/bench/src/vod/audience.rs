@@ -43,12 +43,16 @@ pub(crate) struct Look {
     pub(crate) joined: Time,
     /// Whether packets come.
     pub(crate) is_playing: bool,
-    /// Whether all of the film was played.
+    /// Whether all of the film came; what is in the buffer is still to be played.
+    pub(crate) has_all: bool,
+    /// Whether all of it was played.
     pub(crate) has_ended: bool,
     /// Why it does not see anything.
     pub(crate) failed: Option<String>,
     /// Where its film began, in seconds.
     pub(crate) place: f64,
+    /// Seconds of film that it wanted since it came: all, or less while it asked for less.
+    pub(crate) wanted_s: f64,
     /// Whether nodes send to it themselves.
     pub(crate) is_direct: bool,
     /// The longest time in which nothing of the film came, since [`Audience::mark`].
@@ -314,7 +318,7 @@ impl Hall {
     fn tick(&mut self, now: Time) -> io::Result<()> {
         let mut report = SendReport::default();
         for (number, viewer) in self.viewers.iter_mut().enumerate() {
-            viewer.session.tick(now, |_| ());
+            viewer.tick(now);
             viewer.follow(now, (&self.poller, VIEWERS + number as u64))?;
             viewer.speak();
             let out = viewer.session.datagrams();

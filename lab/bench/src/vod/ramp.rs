@@ -19,8 +19,12 @@ pub(crate) const BUFFER: Duration = Duration::from_secs(16);
 pub(crate) const SETTLE: Duration = Duration::from_secs(4);
 /// What has to come of what is wanted.
 const HOLDS: f64 = 0.99;
+/// Of all packets may be missing when they are to be played.
+const LOST: f64 = 0.001;
 /// So many steps that do not hold are enough.
 const FAILS_MAX: usize = 3;
+/// So often others take the places of those who came to the end of their films.
+const ROUNDS: usize = 4;
 /// Between viewers of one step.
 const APART: Duration = Duration::from_millis(10);
 
@@ -53,6 +57,8 @@ pub(crate) struct Step {
     pub(crate) starved: usize,
     /// Packets that were not there when they were to be played.
     pub(crate) lost: u64,
+    /// Packets that were played.
+    pub(crate) whole: u64,
     pub(crate) repaired: u64,
     /// Gaps in the nodes' own numbers, and packets asked for again.
     pub(crate) missed: u64,
@@ -122,19 +128,36 @@ impl<'a> Ramp<'a> {
 
     /// Lets viewers in until there are so many, and measures.
     fn step(&mut self, viewers: usize, span: Duration) -> Result<Step, Error> {
-        self.fill(viewers);
+        self.fill(viewers)?;
         self.measure(span)
     }
 
-    /// Lets viewers in until there are so many, and gives them time to begin.
-    pub(crate) fn fill(&mut self, viewers: usize) {
+    /// Lets viewers in until films come to so many, and gives them time to begin.
+    ///
+    /// # Errors
+    /// If there are no viewers any more.
+    pub(crate) fn fill(&mut self, viewers: usize) -> Result<(), Error> {
         let begun = Instant::now();
-        while self.joined < viewers {
-            self.audience.join(self.wish(self.joined));
-            self.joined += 1;
-            thread::sleep(APART);
+        for round in 0..ROUNDS {
+            let lack = viewers.saturating_sub(self.watching()?);
+            for _ in 0..lack {
+                self.audience.join(self.wish(self.joined));
+                self.joined += 1;
+                thread::sleep(APART);
+            }
+            match (round, lack) {
+                (0, _) => thread::sleep(SETTLE.saturating_sub(begun.elapsed()).max(SETTLE / 2)),
+                (_, 0) => break,
+                _ => thread::sleep(SETTLE / 4),
+            }
         }
-        thread::sleep(SETTLE.saturating_sub(begun.elapsed()).max(SETTLE / 2));
+        Ok(())
+    }
+
+    /// To how many films come, or are about to.
+    fn watching(&self) -> Result<usize, Error> {
+        let looks = self.audience.looks()?;
+        Ok(self.joined - looks.iter().filter(|look| look.has_all).count())
     }
 
     /// Kills one of the servers, and looks from then on how long nothing comes to whom.
@@ -171,33 +194,36 @@ impl<'a> Ramp<'a> {
         thread::sleep(span);
         let (after, now) = (self.audience.looks()?, loads(&self.servers));
         let seconds = from.elapsed().as_secs_f64();
-        let playing = before.iter().enumerate();
-        let playing = playing.filter(|(_, look)| !look.has_ended);
-        let wanted = playing.map(|(number, look)| {
+        let playing = before.iter().zip(&after).enumerate();
+        let playing = playing.filter(|(_, (look, _))| !look.has_all);
+        let wanted = playing.map(|(number, (look, after))| {
             if look.is_direct {
-                // At the film's mean rate.
-                return self.shelf.mbps();
+                // At the film's mean rate, unless it asked for less.
+                return self.shelf.mbps() * (after.wanted_s - look.wanted_s) / seconds;
             }
             let (film, _) = self.shelf.choice(number, self.stay);
             let place = look.place + at.since(look.joined).as_secs_f64();
             self.shelf.needs(film, place, seconds)
         });
-        let wanted: f64 = wanted.sum();
+        let wanted: Vec<f64> = wanted.collect();
+        let viewers = wanted.len();
+        let mean = |sum: f64| sum / viewers.max(1) as f64;
         let sum = |count: fn(&Counts) -> u64| count_all(&after, count) - count_all(&before, count);
         let starved = before.iter().zip(&after);
         let starved = starved.filter(|(before, after)| is_starved(before, after));
         let bytes = sum(|counts| counts.bytes);
         let spent = now.iter().zip(&used).map(|(now, then)| now.since(then));
         Ok(Step {
-            viewers: self.joined,
+            viewers,
             seconds,
-            got_mbps: bytes as f64 * 8e-6 / seconds / self.joined as f64,
-            wanted_mbps: wanted / self.joined as f64,
+            got_mbps: mean(bytes as f64 * 8e-6 / seconds),
+            wanted_mbps: mean(wanted.iter().sum()),
             loads: spent.collect(),
             bytes,
             rate_changes: sum(|counts| counts.rate_changes),
             starved: starved.count(),
             lost: sum(|counts| counts.played.lost),
+            whole: sum(|counts| counts.played.played),
             repaired: sum(|counts| counts.repaired),
             missed: sum(|counts| counts.missed),
             asked: sum(|counts| counts.asked),
@@ -240,10 +266,11 @@ fn is_starved(before: &Look, after: &Look) -> bool {
 }
 
 impl Step {
-    /// Whether everybody got what the film needs, in the mean and at every moment.
+    /// Whether everybody got what the film needs, in the mean and at every moment, and whole.
     pub(crate) fn holds(&self) -> bool {
         let is_enough = self.got_mbps >= HOLDS * self.wanted_mbps;
-        self.failed.is_none() && is_enough && self.starved == 0
+        let is_whole = self.lost as f64 <= LOST * (self.lost + self.whole) as f64;
+        self.failed.is_none() && is_enough && is_whole && self.starved == 0
     }
 
     /// Processors that all servers together used.

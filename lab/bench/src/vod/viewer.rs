@@ -32,6 +32,8 @@ pub(super) struct Viewer {
     outbox: Vec<u8>,
     joined: Time,
     is_gone: bool,
+    /// When it was looked after last, and the seconds of film that it wanted until then.
+    wanted: (Time, f64),
     /// When something of the film came last, and the longest time without since it was marked.
     came: Option<Time>,
     gap: Duration,
@@ -53,6 +55,7 @@ impl Viewer {
             outbox: Vec::new(),
             joined: now,
             is_gone: false,
+            wanted: (now, 0.0),
             came: None,
             gap: Duration::ZERO,
         })
@@ -100,6 +103,23 @@ impl Viewer {
         self.gap = Duration::ZERO;
     }
 
+    fn has_all(&self) -> bool {
+        *self.session.stage() == Stage::Ended || self.session.order().is_ending()
+    }
+
+    /// Lets time pass. A viewer with enough in its buffer asks for less than the film's rate, and
+    /// wants no more then; one that has all of its film wants nothing.
+    pub(super) fn tick(&mut self, now: Time) {
+        let (before, wanted) = self.wanted;
+        let seconds = now.since(before).as_secs_f64();
+        let rate = match self.has_all() {
+            true => 0.0,
+            false => self.session.rate().min(1.0),
+        };
+        self.wanted = (now, wanted + seconds * rate);
+        self.session.tick(now, |_| ());
+    }
+
     /// Reads what the server says, and says what there is to say.
     pub(super) fn converse(&mut self, now: Time) {
         let mut room = [0; READ];
@@ -144,12 +164,14 @@ impl Viewer {
         Look {
             joined: self.joined,
             is_playing: *self.session.stage() == Stage::Playing,
+            has_all: self.has_all(),
             has_ended: *self.session.stage() == Stage::Ended,
             failed: match self.session.stage() {
                 Stage::Failed(why) => Some(why.to_string()),
                 _ => None,
             },
             place: self.session.place().at.as_secs_f64(),
+            wanted_s: self.wanted.1,
             is_direct: !self.session.setup().nodes.is_empty(),
             gap: self.gap.max(open),
             counts,
