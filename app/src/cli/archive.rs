@@ -312,8 +312,9 @@ pub(crate) struct ArchiveServeArgs {
     /// Of each, those of one address [default: 256]
     #[arg(long, value_name = "N")]
     pub(crate) players_per_address: Option<usize>,
-    /// Mbit of films that this machine sends in a second, on average; beyond, players are refused
-    /// [default: as many as its processor and disks carry]
+    /// Mbit of films that this machine sends in a second, on average; beyond, players are refused.
+    /// At any moment a tenth more leaves at most, so 90 is right for a line of 100 [default: as
+    /// many as its processor and disks carry]
     #[arg(long, value_name = "MBIT", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) bandwidth: Option<u64>,
     /// Refuse no player for what a film needs: for experiments

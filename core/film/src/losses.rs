@@ -21,6 +21,10 @@ const HOLES_MAX: usize = 4_096;
 const OVERTAKEN: Duration = Duration::from_millis(10);
 /// The same where only the global numbers tell: nodes send independently of each other, in bursts.
 const APART: Duration = Duration::from_millis(150);
+/// And while it is not played for so long, it is waited for: a full line may make its node late.
+const NEAR: Duration = Duration::from_secs(2);
+/// But no longer than so: of a film of 45 Mb/s 16 bits name what is up to 7 s old.
+const LATE_MAX: Duration = Duration::from_secs(4);
 /// Before an answer to a request was seen.
 const ROUND_TRIP: Duration = Duration::from_millis(100);
 /// Bounds of how long an answer is waited for before it is asked again.
@@ -132,7 +136,7 @@ impl Losses {
         let mut asked = 0;
         let mut open = 0;
         for (node, sequence) in &mut self.nodes {
-            let numbers = sequence.asks((now, head), (OVERTAKEN, retry));
+            let numbers = sequence.asks((now, head), (OVERTAKEN, retry), Duration::MAX);
             asked += numbers.len() as u64;
             open += sequence.holes.len();
             for part in numbers.chunks(ASK_MAX) {
@@ -144,7 +148,7 @@ impl Losses {
         }
         // What the nodes' own numbers show is asked for there; give that its time.
         let patience = if open > 0 { APART + retry * 2 } else { APART };
-        let numbers = self.global.asks((now, head), (patience, retry));
+        let numbers = self.global.asks((now, head), (patience, retry), NEAR);
         asked += numbers.len() as u64;
         for part in numbers.chunks(ASK_MAX) {
             ask(Ask {
@@ -206,11 +210,12 @@ impl Sequence {
         (None, fresh)
     }
 
-    /// What is missing for long enough and was not asked for just now.
+    /// What is missing for long enough, is played within `near`, and was not asked for just now.
     fn asks(
         &mut self,
         (now, head): (Time, Duration),
         (patience, retry): (Duration, Duration),
+        near: Duration,
     ) -> Vec<u16> {
         let mut numbers = Vec::new();
         if self.holes.is_empty() {
@@ -222,7 +227,11 @@ impl Sequence {
             }
             let is_due = match hole.asked {
                 Some(asked) => now.since(asked) >= retry,
-                None => now.since(hole.since) >= patience,
+                None => {
+                    let missed = now.since(hole.since);
+                    let is_near = hole.until <= head.saturating_add(near) || missed >= LATE_MAX;
+                    missed >= patience && is_near
+                }
             };
             if is_due {
                 hole.asked = Some(now);

@@ -114,7 +114,11 @@ impl Engine {
         }
         let folder = settings.archive.clone();
         let readers = Readers::start(folder, films.clone(), &|| sleeper.waker())?;
-        let sending = Sending::start(films.clone(), datagrams.sockets(), sleeper.waker())?;
+        let sending = Sending::start(
+            films.clone(),
+            (datagrams.sockets(), settings.bits_max),
+            sleeper.waker(),
+        )?;
         let peers = Peers::new(sleeper.waker());
         let admission = Admission::new(settings.bits_max, settings.admits_all);
         let place = Place::new(&listeners.addresses()?[0], &datagrams.sockets());

@@ -4,7 +4,8 @@
 //! A thread of its own sends: [`work`] has it, with a timer wheel of 2 ms, bursts of at most eight
 //! packets that the kernel cuts, and all that is due in one system call. `stream` is one film for
 //! one client, `curve`s come from the archive, `reads` has threads for each disk that read blocks
-//! in the order in which they are due, `repeat` sends again what was lost.
+//! in the order in which they are due, `repeat` sends again what was lost, `gate` keeps to what the
+//! line carries.
 //!
 //! `show` is the session at the front: it gives orders to its own node and, by `peers`, to the
 //! others. An order is the same for all; who sends which block follows from the disks, so nodes
@@ -12,6 +13,7 @@
 
 mod admission;
 mod desk;
+mod gate;
 mod order;
 mod outbox;
 mod packet;
@@ -176,13 +178,14 @@ pub(crate) struct Sending {
 }
 
 impl Sending {
-    /// Sends films by these sockets; `waker` wakes whoever takes what [`Sending::ended`] has.
+    /// Sends films by these sockets, no more than `limit` bits a second where there is one; `waker`
+    /// wakes whoever takes what [`Sending::ended`] has.
     ///
     /// # Errors
     /// This machine has no thread or descriptor left.
     pub(crate) fn start(
         films: Arc<Films>,
-        sockets: Vec<Sockets>,
+        (sockets, limit): (Vec<Sockets>, Option<u64>),
         waker: Waker,
     ) -> io::Result<Self> {
         let (commands, inbox) = channel();
@@ -193,6 +196,7 @@ impl Sending {
         let work = Work::new(Parts {
             films,
             sockets,
+            limit,
             inbox,
             ended: (over, waker),
             totals: totals.clone(),

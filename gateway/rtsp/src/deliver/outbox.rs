@@ -56,6 +56,11 @@ impl Outbox {
         self.packets.push((to, start..self.bytes.len()));
     }
 
+    /// Bytes of the packets that wait.
+    pub(crate) const fn bytes(&self) -> usize {
+        self.bytes.len()
+    }
+
     /// Packets that wait.
     pub(crate) const fn len(&self) -> usize {
         self.packets.len()

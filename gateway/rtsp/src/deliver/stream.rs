@@ -66,6 +66,8 @@ pub(crate) struct Stream {
     failed: Option<(u64, Time)>,
     pub(super) runs: Runs,
     pub(crate) is_paused: bool,
+    /// It is to have its turn once the line is free.
+    pub(super) waits: bool,
     is_over: bool,
     reported: Time,
     sent: (u32, u32),
@@ -108,6 +110,7 @@ impl Stream {
             failed: None,
             runs: Runs::default(),
             is_paused: false,
+            waits: false,
             is_over: false,
             reported: Time::ZERO,
             sent: (0, 0),
@@ -181,6 +184,11 @@ impl Stream {
         let place = self.curve.at(datagram);
         // What stands before that place comes at once.
         due + place.saturating_sub(at).div_f64(self.rate)
+    }
+
+    /// When the next datagram of this node is due.
+    pub(super) fn due(&self) -> Time {
+        self.time(self.next)
     }
 
     pub(super) fn block_of(&self, datagram: u64) -> u64 {
@@ -358,8 +366,8 @@ impl Stream {
         }
     }
 
-    fn has_sent_all(&self) -> bool {
-        self.play.is_direct() || self.next >= self.play.until
+    const fn has_sent_all(&self) -> bool {
+        self.next >= self.play.until
     }
 
     /// One that is sent by this node alone waits for its disk, rather than to send all that is late
@@ -428,9 +436,10 @@ impl Stream {
             at = at.max(again);
         }
         if self.play.leads {
-            at = at
-                .min(self.time(self.play.until))
-                .min(self.reported + REPORT_EVERY);
+            at = at.min(self.reported + REPORT_EVERY);
+        }
+        if self.play.leads && self.has_sent_all() {
+            at = at.min(self.time(self.play.until));
         }
         at
     }

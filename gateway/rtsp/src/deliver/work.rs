@@ -1,6 +1,7 @@
 //! The thread that sends.
 
-use std::collections::HashMap;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
 use std::io;
 use std::net::IpAddr;
 use std::sync::atomic::Ordering;
@@ -16,6 +17,7 @@ use sangam_io::udp::{SendBatch, UdpSocket};
 use sangam_io::wake::{Sleeper, Waker};
 use sangam_model::Time;
 
+use super::gate::Gate;
 use super::order::{Order, Pace, Play, local_source};
 use super::outbox::{Destination, Outbox};
 use super::reads::{Got, Reads};
@@ -93,12 +95,19 @@ pub(super) struct Work {
     fronts: HashMap<u32, Time>,
     batch: SendBatch,
     out: Outbox,
+    /// Packets and bytes of `out` that the gate knows of.
+    passed: (usize, usize),
+    gate: Gate,
+    /// Films that wait for the gate, the one that is due first first.
+    waiting: BinaryHeap<(Reverse<Time>, Key)>,
 }
 
 /// What a [`Work`] is made of.
 pub(super) struct Parts {
     pub(super) films: Arc<Films>,
     pub(super) sockets: Vec<Sockets>,
+    /// Bits in a second that are sent at most.
+    pub(super) limit: Option<u64>,
     pub(super) inbox: Receiver<Command>,
     pub(super) ended: (Sender<Ended>, Waker),
     pub(super) totals: Arc<Totals>,
@@ -129,6 +138,9 @@ impl Work {
             fronts: HashMap::new(),
             batch: SendBatch::new(),
             out: Outbox::default(),
+            passed: (0, 0),
+            gate: Gate::new(parts.limit),
+            waiting: BinaryHeap::new(),
         })
     }
 
@@ -142,7 +154,7 @@ impl Work {
             let now = clock::now();
             let timeout = match heard {
                 Heard::Some => Some(Duration::ZERO),
-                _ => self.wheel.deadline().map(|at| at.since(now)),
+                _ => self.wakes().map(|at| at.since(now)),
             };
             let waited = self.poller.wait(&mut events, timeout);
             self.sleeper.disarm();
@@ -161,7 +173,26 @@ impl Work {
                     Timer::Sweep => self.sweep(now),
                 }
             }
+            self.pass(now);
             self.flush();
+        }
+    }
+
+    fn wakes(&self) -> Option<Time> {
+        let gate = self.waiting.peek().map(|_| self.gate.opens());
+        let timer = self.wheel.deadline();
+        gate.into_iter().chain(timer).min()
+    }
+
+    /// Lets films that wait have their turn, as long as the gate is open.
+    fn pass(&mut self, now: Time) {
+        while self.gate.is_open(now)
+            && let Some((_, key)) = self.waiting.pop()
+        {
+            if let Some((stream, _)) = self.streams.get_mut(&key) {
+                stream.waits = false;
+                self.send(key, now);
+            }
         }
     }
 
@@ -275,7 +306,20 @@ impl Work {
         self.sources.retain(|_, (owner, _)| *owner != key);
     }
 
+    /// A film has its turn, now or when the gate is open.
     fn turn(&mut self, key: Key, now: Time) {
+        if self.waiting.is_empty() && self.gate.is_open(now) {
+            return self.send(key, now);
+        }
+        if let Some((stream, _)) = self.streams.get_mut(&key)
+            && !std::mem::replace(&mut stream.waits, true)
+        {
+            self.waiting.push((Reverse(stream.due()), key));
+        }
+    }
+
+    /// Sends what is due of a film.
+    fn send(&mut self, key: Key, now: Time) {
         let Some((stream, _)) = self.streams.get_mut(&key) else {
             return;
         };
@@ -299,9 +343,18 @@ impl Work {
             say(&self.sockets, stream, &bye, &mut self.batch);
         }
         self.wheel.set(Timer::Stream(key), stream.wakes());
+        self.count(now);
         if self.out.len() >= GATHER {
             self.flush();
         }
+    }
+
+    /// Tells the gate what leaves.
+    fn count(&mut self, now: Time) {
+        let (packets, bytes) = self.passed;
+        self.passed = (self.out.len(), self.out.bytes());
+        let (datagrams, bytes) = (self.passed.0 - packets, self.passed.1 - bytes);
+        self.gate.pass(now, datagrams, bytes);
     }
 
     fn got(&mut self, got: &Got, now: Time) {
@@ -378,6 +431,8 @@ impl Work {
         if self.out.len() == 0 {
             return;
         }
+        self.count(clock::now());
+        self.passed = (0, 0);
         let sockets: Vec<_> = self.sockets.iter().map(|pair| &*pair.rtp).collect();
         let report = self.out.send(&sockets, &mut self.batch);
         self.totals.packets.add(report.packets);
