@@ -127,17 +127,17 @@ fn notes(kind: Kind, span: Duration) -> Vec<String> {
         format!(
             "Each node is a process with a folder, a host (network namespace) whose device sends \
              at most {CAP_MBPS} Mb/s with all headers, {QUOTA_PERCENT} % of one processor (control \
-             group), `--bandwidth {BANDWIDTH}` and {CACHE} MiB of memory for blocks; {films} films of {seconds} s lie on all \
-             of them together, with two copies on two nodes and parity on four and more. Viewers \
-             ask each node in turn and get each block from the node that has it; they hold {} s.",
+             group), `--bandwidth {BANDWIDTH}` and {CACHE} MiB of memory for blocks; {films} films \
+             of {seconds} s lie on all of them together, with two copies on two nodes and parity \
+             on four and more. Viewers ask each node in turn and get each block from the node that has it; they hold {} s.",
             BUFFER.as_secs(),
         ),
         format!(
             "A step of measuring lasts {} s; the paper's viewers came every {PAPERS_STEP} s. \
              `viewers_max` is the last number for which, as for all before it, at least 99 % of \
              what viewers wanted came, nobody starved, and less than 0.1 % of the packets were \
-             missing when they were to be played. From one step to the next there are half as many viewers more \
-             as there are nodes.",
+             missing when they were to be played. From one step to the next there are half as \
+             many viewers more as there are nodes.",
             span.as_secs(),
         ),
         "`imbalance_percent` is what the node that sent most sent more than the one that sent \
