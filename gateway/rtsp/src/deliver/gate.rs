@@ -7,8 +7,10 @@ use sangam_model::Time;
 
 /// Of what films take on average, in percent: what leaves at any moment at most, headers included.
 const PEAK: u64 = 110;
-/// What may be on its way to the line: a turn of the wheel, and half as much again.
-const AHEAD: Duration = Duration::from_millis(3);
+/// What may be on its way to the line: what it carries in so long.
+const AHEAD: Duration = Duration::from_millis(6);
+/// When no more than this is left of it more may leave, so that several bursts go at once.
+const LEFT: Duration = Duration::from_millis(2);
 /// Of the line's time that went by unused, because this thread was not there, so much is made up
 /// for: less than what the queue before a line holds.
 const CREDIT: Duration = Duration::from_millis(30);
@@ -38,10 +40,10 @@ impl Gate {
         self.passed <= now + AHEAD
     }
 
-    /// When something may leave.
+    /// When to look again, once nothing may leave.
     pub(super) fn opens(&self) -> Time {
-        let ahead = AHEAD.as_micros() as u64;
-        Time::from_micros(self.passed.as_micros().saturating_sub(ahead))
+        let left = LEFT.as_micros() as u64;
+        Time::from_micros(self.passed.as_micros().saturating_sub(left))
     }
 
     /// So many datagrams leave, of so many bytes.

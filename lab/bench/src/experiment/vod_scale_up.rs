@@ -125,11 +125,12 @@ fn notes(kind: Kind, span: Duration) -> Vec<String> {
     let (films, seconds) = kind.shelf();
     vec![
         format!(
-            "Each node is a process with a folder, a host (network namespace) whose device sends \
-             at most {CAP_MBPS} Mb/s with all headers, {QUOTA_PERCENT} % of one processor (control \
-             group), `--bandwidth {BANDWIDTH}` and {CACHE} MiB of memory for blocks; {films} films \
-             of {seconds} s lie on all of them together, with two copies on two nodes and parity \
-             on four and more. Viewers ask each node in turn and get each block from the node that has it; they hold {} s.",
+            "Each node is a process with a folder, a host (network namespace) whose device \
+             sends at most {CAP_MBPS} Mb/s with all headers, {QUOTA_PERCENT} % of one processor \
+             (control group), `--bandwidth {BANDWIDTH}` and {CACHE} MiB of memory for blocks; \
+             {films} films of {seconds} s lie on all of them together, with two copies on two \
+             nodes and parity on four and more. Viewers ask each node in turn and get each \
+             block from the node that has it; they hold {} s.",
             BUFFER.as_secs(),
         ),
         format!(
