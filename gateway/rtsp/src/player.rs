@@ -11,6 +11,10 @@ use crate::limits::{AHEAD, AHEAD_MAX, LATE_MAX};
 use crate::range::{Way, way};
 use crate::reading::{Chunk, Job, Reader, Seek};
 
+/// The end is told so long after the last packet. GStreamer's players know where the end is and
+/// stop with the packet that reaches it; one that is told the same at that moment may do neither.
+const LINGER: Duration = Duration::from_millis(200);
+
 /// What a client asked for; places count from the begin of the recording.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Wish {
@@ -59,6 +63,8 @@ pub(crate) struct Player {
     /// Where it played from last, and when that was.
     from: Duration,
     origin: Time,
+    /// Since when all was sent.
+    all_sent: Option<Time>,
 }
 
 impl Player {
@@ -81,6 +87,7 @@ impl Player {
             clocks: None,
             from: Duration::ZERO,
             origin: Time::ZERO,
+            all_sent: None,
         }
     }
 
@@ -97,7 +104,7 @@ impl Player {
         } else if let Some(next) = self.ahead.front() {
             self.from = next.at;
         }
-        self.wish = wish;
+        (self.wish, self.all_sent) = (wish, None);
         self.state = State::Starting;
     }
 
@@ -233,16 +240,26 @@ impl Player {
         Some(next)
     }
 
-    /// When the next packet is due; [`Time::NEVER`] if it is not known.
+    /// When the next packet is due, or that was all; [`Time::NEVER`] if it is not known.
     pub(crate) fn next(&self) -> Time {
-        match self.ahead.front() {
-            Some(next) if self.state == State::Playing => self.time(next.at),
-            _ => Time::NEVER,
+        if self.state != State::Playing {
+            return Time::NEVER;
         }
+        let all_sent = self.all_sent.map(|at| at + LINGER);
+        let next = self.ahead.front().map(|next| self.time(next.at));
+        all_sent.or(next).unwrap_or(Time::NEVER)
     }
 
-    /// Whether all was sent that was asked for.
-    pub(crate) fn is_over(&self) -> bool {
+    /// Whether all was sent that was asked for, and a moment passed since.
+    pub(crate) fn is_over(&mut self, now: Time) -> bool {
+        if !self.has_sent_all() {
+            self.all_sent = None;
+            return false;
+        }
+        now >= *self.all_sent.get_or_insert(now) + LINGER
+    }
+
+    fn has_sent_all(&self) -> bool {
         self.state == State::Playing
             && match self.ahead.front() {
                 Some(next) => self.is_beyond(next.at),
@@ -377,5 +394,24 @@ mod tests {
         let later = now + MS * 9_000;
         assert_eq!(player.begin(later, Duration::ZERO), MS * 5_000);
         assert_eq!(player.due(later).unwrap().at, MS * 5_000);
+    }
+    #[test]
+    fn the_end_is_told_a_moment_after_the_last_packet_and_not_when_it_goes_on() {
+        let mut player = player();
+        let until = Some(MS * 20);
+        player.start(Wish {
+            until,
+            ..wish(Some(Duration::ZERO))
+        });
+        read(&mut player, MS * 40);
+        let now = Time::ZERO + MS * 1_000;
+        player.begin(now, Duration::ZERO);
+        assert!(!player.is_over(now));
+        assert_eq!(player.next(), now + LINGER);
+        assert!(!player.is_over(now + (LINGER - MS)) && player.is_over(now + LINGER));
+        player.start(wish(None));
+        player.begin(now + LINGER, Duration::ZERO);
+        assert!(!player.is_over(now + LINGER * 2), "there is more");
+        assert_eq!(player.next(), now + LINGER, "at once");
     }
 }

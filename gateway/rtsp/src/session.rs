@@ -222,7 +222,7 @@ impl Session {
             bytes += next.payload.len();
             out.push(outlet.packet(next.payload));
         }
-        if player.is_over() {
+        if player.is_over(now) {
             turn.ended = true;
             // Until now it was heard of by what it took.
             self.heard = now;
