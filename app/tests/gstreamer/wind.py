@@ -8,6 +8,7 @@ it ends.
 """
 
 import argparse
+import os
 import sys
 
 import gi
@@ -24,7 +25,9 @@ def wait(bus, kinds, is_it=lambda _: True):
     while True:
         message = bus.timed_pop_filtered(PATIENCE, kinds | Gst.MessageType.ERROR)
         if message is None:
-            sys.exit("nothing happens any more")
+            print("nothing happens any more", file=sys.stderr, flush=True)
+            # A pipeline that hangs would do so once more as the interpreter takes it down.
+            os._exit(1)
         if message.type == Gst.MessageType.ERROR:
             sys.exit("; ".join(map(str, message.parse_error())))
         if is_it(message):
