@@ -485,7 +485,6 @@ fn nobody_takes_all_annotations_of_a_recording() {
     let anna = meeting.join("anna", Role::Participant);
     meeting.watch(chair);
     for number in 0..limits::ANNOTATIONS_OF_ONE_MAX {
-        meeting.wait(1_000);
         let one = annotate(&format!("number {number}"), Some(0));
         meeting.ask(anna, one).unwrap();
     }
