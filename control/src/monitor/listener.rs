@@ -91,7 +91,8 @@ pub enum Heard {
 }
 
 impl Listener {
-    /// Subscribes to reports of this kind, and to what aggregation nodes merge.
+    /// Subscribes to reports of this kind and, but for [`Reports::Measured`], to what aggregation
+    /// nodes merge.
     ///
     /// # Errors
     /// As [`Client::subscribe`].
